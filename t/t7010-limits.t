@@ -27,10 +27,10 @@ try 60 "$build/bin/rgpu" run -- "$build/cuda/soft_streams-static"
 is "$rc" 0 "a program with host functions is left alone" || diag "$out$err"
 
 # What waits for something behind it does not hang, alone and beside another.
-try 60 "$build/bin/rgpu" run -m 32M -- "$build/cuda/gated-static"
+try 60 "$build/bin/rgpu" run -m 32M -- "$build/cuda/gated-static" new
 like "$rc $out" '^0 .*ok$' "work behind a host function and a value, alone" || diag "$err"
 tenants_start 6 "50-100 us=1000"
-try 60 "$build/bin/rgpu" run -p 50-100 -m 32M -- "$build/cuda/gated-static" host
+try 60 "$build/bin/rgpu" run -p 50-100 -m 32M -- "$build/cuda/gated-static" new host
 like "$rc $out" '^0 .*ok$' "... behind a host function, beside a busy tenant" || diag "$err"
 tenants_wait
 

@@ -3,10 +3,12 @@
 // hold. A violation prints its line and ends the program with 1.
 #pragma once
 
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
 inline std::string name_of(cudaError_t error) { return cudaGetErrorName(error); }
@@ -35,6 +37,26 @@ template <typename Status> void succeeds(Status got, const char *call, int line)
     do \
         if (!(x)) printf("line %d: not true: %s\n", __LINE__, #x), exit(1); \
     while (0)
+// False where contrib/gpu-check runs the program on NVIDIA's driver itself. What CUDA promises of
+// no driver (handles of what has ended, sizes that overflow) is asked of rgpu and the software GPU
+// alone: NVIDIA's driver may crash.
+inline bool by_rgpu() { return !getenv("RGPU_CHECK_DIRECTLY"); }
+// Whether the GPU is the software GPU, here or behind rgpu.
+inline bool on_softgpu()
+{
+    cudaDeviceProp device;
+    succeeds(cudaGetDeviceProperties(&device, 0), "cudaGetDeviceProperties", __LINE__);
+    return strstr(device.name, "software");
+}
+// Loads a kernel. Otherwise a driver may load it when it is first launched, and wait for all work
+// of the context then (CUDA_MODULE_LOADING): for ever where that work waits for the program.
+template <class Kernel> void load_ahead(Kernel *kernel)
+{
+    cudaFunction_t function;
+    succeeds(cudaGetFuncBySymbol(&function, reinterpret_cast<const void *>(kernel)),
+             "cudaGetFuncBySymbol", __LINE__);
+    if (cuFuncLoad(function)) printf("a kernel cannot be loaded\n"), exit(1);
+}
 // With a text, as printf(3)'s, that says what was found.
 #define EXPECT(condition, ...) \
     do { \

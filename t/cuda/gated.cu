@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <unistd.h>
@@ -35,15 +36,29 @@ template <int N> static void launch(unsigned *p, cudaStream_t s)
     if constexpr (N > 1) launch<N - 1>(p, s);
 }
 
+// Otherwise a driver may load each when it is first launched, and wait for all work then
+// (CUDA_MODULE_LOADING).
+template <int N> static void load_ahead()
+{
+    void (*kernel)(unsigned *) = add<N>;
+    cudaFunction_t f;
+    CHECK(cudaGetFuncBySymbol(&f, reinterpret_cast<const void *>(kernel)));
+    CHECK_CU(cuFuncLoad(f));
+    if constexpr (N > 1) load_ahead<N - 1>();
+}
+
 static std::atomic<bool> opened{false};
 static void CUDART_CB gate(void *)
 {
     while (!opened) usleep(100);
 }
 
-// gated [host]: only the first of the two
-int main(int argc, char **)
+// gated [host]       only the first of the two
+// gated new [host]   kernels are loaded when they are launched, behind what waits
+int main(int argc, char **argv)
 {
+    const bool unloaded = argc > 1 && !strcmp(argv[1], "new");
+    const bool only_host = argc > 1 + unloaded;
     unsigned *p, got = 0;
     cudaStream_t a, b;
     CHECK(cudaMalloc(&p, 2 * sizeof *p));
@@ -52,7 +67,8 @@ int main(int argc, char **)
     CHECK(cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking));
     CHECK(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
 
-    // Forty kernels that were never seen before, behind a host function that waits for us.
+    if (!unloaded) load_ahead<40>();
+    // Forty kernels that were never launched before, behind a host function that waits for us.
     CHECK(cudaLaunchHostFunc(a, gate, nullptr));
     launch<40>(p, a);
     // Something that is answered comes behind them.
@@ -64,9 +80,9 @@ int main(int argc, char **)
     printf("behind a host function: %u\n", got);
     if (got != 40 * 41 / 2) return 1;
 
-    CUresult r = argc > 1 ? CUDA_ERROR_NOT_SUPPORTED
-                          : cuStreamWaitValue32((CUstream)a, (CUdeviceptr)(p + 1), 7,
-                                                CU_STREAM_WAIT_VALUE_EQ);
+    CUresult r = only_host ? CUDA_ERROR_NOT_SUPPORTED
+                           : cuStreamWaitValue32((CUstream)a, (CUdeviceptr)(p + 1), 7,
+                                                 CU_STREAM_WAIT_VALUE_EQ);
     if (r == CUDA_SUCCESS) {
         launch<40>(p, a);
         launch<40>(p, a);

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #define CHECK(call) expect(call, CUDA_SUCCESS, #call, __LINE__)
@@ -29,11 +30,29 @@ __global__ void add_one(int *p, size_t n)
     if (i < n) p[i]++;
 }
 
+static bool on_softgpu()
+{
+    char name[100];
+    CHECK(cuDeviceGetName(name, sizeof name, 0));
+    return strstr(name, "software");
+}
+
+// What no driver promises (to refuse handles that are released, and what lies behind memory) is
+// asked of rgpu and the software GPU alone. contrib/gpu-check sets this.
+static bool by_rgpu() { return !getenv("RGPU_CHECK_DIRECTLY"); }
+
 static size_t free_bytes()
 {
     size_t free, total;
     CHECK(cuMemGetInfo(&free, &total));
     return free;
+}
+
+// A driver that maps memory may need some for itself.
+static bool free_is(size_t bytes)
+{
+    const size_t now = free_bytes(), for_itself = on_softgpu() ? 0 : 64 << 20;
+    return now <= bytes + for_itself && bytes <= now + for_itself;
 }
 
 int main()
@@ -70,7 +89,8 @@ int main()
     TRUE(free_bytes() == before - 3 * page);
     FAILS(cuMemCreate(&first, page + 1, &prop, 0), CUDA_ERROR_INVALID_VALUE);
     CUmemGenericAllocationHandle none;
-    FAILS(cuMemCreate(&none, (before + page - 1) / page * page, &prop, 0),
+    // A driver may have more than it says.
+    FAILS(cuMemCreate(&none, (before / page + before / page / 8 + 1) * page, &prop, 0),
           CUDA_ERROR_OUT_OF_MEMORY);
 
     // Two allocations in a row are one stretch of memory; without access they are none.
@@ -79,7 +99,7 @@ int main()
     FAILS(cuMemMap(base + 2 * page, page, 0, first, 0), CUDA_ERROR_INVALID_VALUE);
     FAILS(cuMemMap(again + page, page, 0, first, 0), CUDA_ERROR_INVALID_VALUE);
     FAILS(cuMemAddressFree(base, size_t(64) << 30), CUDA_ERROR_INVALID_VALUE);
-    FAILS(cuMemsetD32(base, 1, 10), CUDA_ERROR_INVALID_VALUE);
+    if (by_rgpu()) FAILS(cuMemsetD32(base, 1, 10), CUDA_ERROR_INVALID_VALUE);
     CUmemAccessDesc access{prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     FAILS(cuMemSetAccess(base, 4 * page, &access, 1), CUDA_ERROR_INVALID_VALUE);
     CHECK(cuMemSetAccess(base, 3 * page, &access, 1));
@@ -88,7 +108,7 @@ int main()
     TRUE(flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
     const size_t n = 3 * page / 4;
     CHECK(cuMemsetD32(base, 41, n));
-    FAILS(cuMemsetD32(base, 41, n + 1), CUDA_ERROR_INVALID_VALUE);
+    if (by_rgpu()) FAILS(cuMemsetD32(base, 41, n + 1), CUDA_ERROR_INVALID_VALUE);
     add_one<<<(n + 255) / 256, 256>>>((int *)base, n);
     std::vector<int> host(n);
     CHECK(cuMemcpyDtoH(host.data(), base, 4 * n));
@@ -103,11 +123,11 @@ int main()
     TRUE(host[0] == 7 && host[1] == 42);
     CHECK(cuMemRelease(first));
     CHECK(cuMemRelease(second));
-    FAILS(cuMemRelease(second), CUDA_ERROR_INVALID_VALUE);
-    TRUE(free_bytes() == before - 3 * page);
+    if (by_rgpu()) FAILS(cuMemRelease(second), CUDA_ERROR_INVALID_VALUE);
+    TRUE(free_is(before - 3 * page));
     CHECK(cuMemUnmap(base, 3 * page));
     FAILS(cuMemUnmap(base, 3 * page), CUDA_ERROR_INVALID_VALUE);
-    TRUE(free_bytes() == before - page);
+    TRUE(free_is(before - page));
     CHECK(cuMemcpyDtoH(host.data(), again, 8));
     TRUE(host[0] == 7 && host[1] == 42);
     CHECK(cuMemRetainAllocationHandle(&first, (void *)(again + 100)));
@@ -124,7 +144,7 @@ int main()
     CHECK(cuMemAddressFree(base, size_t(64) << 30));
     CHECK(cuMemAddressFree(again, page));
     FAILS(cuMemAddressFree(again, page), CUDA_ERROR_INVALID_VALUE);
-    TRUE(free_bytes() == before);
+    TRUE(free_is(before));
 
     // A kernel that touches what is mapped no more.
     add_one<<<1, 1>>>((int *)base, 1);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuMemAddressReserve gives the addresses that a program asks for, where they are free, and others
-// where they are not.
+// where they are not. To a driver a hint is a hint: NVIDIA's gives others at times, the software
+// GPU does not.
 #include "check.h"
 
 constexpr size_t kPage = size_t{2} << 20;
@@ -36,29 +37,31 @@ static void is_memory(CUdeviceptr at)
 int main()
 {
     CHECK(cudaFree(nullptr));
+    const bool exact = on_softgpu();
     // A stretch that is free: nothing lies there on Linux.
     const CUdeviceptr all = reserved(64 * kPage, CUdeviceptr{0x600000000000});
-    TRUE(all == CUdeviceptr{0x600000000000});
+    TRUE(all == CUdeviceptr{0x600000000000} || !exact);
     DRIVER(cuMemAddressFree(all, 64 * kPage));
     const CUdeviceptr middle = reserved(4 * kPage, all + 16 * kPage);
-    EXPECT(middle == all + 16 * kPage, "%llx is not %llx", middle, all + 16 * kPage);
+    EXPECT(middle == all + 16 * kPage || !exact, "%llx is not %llx", middle, all + 16 * kPage);
     is_memory(middle);
     // What meets it is somewhere else: before, behind, within.
-    for (const CUdeviceptr hint : {all + 15 * kPage, all + 16 * kPage, all + 19 * kPage}) {
+    for (const CUdeviceptr hint : {middle - kPage, middle, middle + 3 * kPage}) {
         const CUdeviceptr other = reserved(2 * kPage, hint);
         TRUE(other + 2 * kPage <= middle || other >= middle + 4 * kPage);
         is_memory(other);
         DRIVER(cuMemAddressFree(other, 2 * kPage));
     }
     // Both neighbours are there, and the same again.
-    const CUdeviceptr before = reserved(kPage, all + 15 * kPage);
-    const CUdeviceptr behind = reserved(kPage, all + 20 * kPage);
-    TRUE(before == all + 15 * kPage && behind == all + 20 * kPage);
+    const CUdeviceptr before = reserved(kPage, middle - kPage);
+    const CUdeviceptr behind = reserved(kPage, middle + 4 * kPage);
+    TRUE((before == middle - kPage && behind == middle + 4 * kPage) || !exact);
     DRIVER(cuMemAddressFree(middle, 4 * kPage));
-    TRUE(reserved(4 * kPage, middle) == middle);
-    is_memory(middle + 3 * kPage);
+    const CUdeviceptr again = reserved(4 * kPage, middle);
+    TRUE(again == middle || !exact);
+    is_memory(again + 3 * kPage);
     DRIVER(cuMemAddressFree(before, kPage));
-    DRIVER(cuMemAddressFree(middle, 4 * kPage));
+    DRIVER(cuMemAddressFree(again, 4 * kPage));
     DRIVER(cuMemAddressFree(behind, kPage));
     // Hints that cannot be: not aligned, and round the end.
     const CUdeviceptr large = reserved(kPage, all + kPage, 64 * kPage);

@@ -29,6 +29,8 @@ int main()
     CHECK(cudaMalloc(&p, 4));
     CHECK(cudaEventQuery(end));  // never recorded: passed
 
+    load_ahead(set);
+    load_ahead(twice);
     CHECK(cudaEventRecord(start, a));
     CHECK(cudaLaunchHostFunc(a, pause, &ms));
     set<<<1, 1, 0, a>>>(p, 21);

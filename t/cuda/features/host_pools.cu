@@ -36,7 +36,15 @@ static void check_refusals()
     p = properties(CU_MEM_LOCATION_TYPE_HOST, 0);
     DRIVER_FAILS(cuMemPoolCreate(nullptr, &p), CUDA_ERROR_INVALID_VALUE);
     p.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-    DRIVER_FAILS(cuMemPoolCreate(&pool, &p), CUDA_ERROR_NOT_SUPPORTED);
+    const CUresult shared = cuMemPoolCreate(&pool, &p);
+    TRUE(shared == CUDA_ERROR_INVALID_VALUE || shared == CUDA_ERROR_NOT_SUPPORTED);
+}
+
+// Whether the pool counts so many bytes. A driver may count in larger units.
+static bool uses(CUmemoryPool pool, uint64_t bytes)
+{
+    const uint64_t counted = used(pool);
+    return by_rgpu() || !bytes ? counted == bytes : counted >= bytes && counted < bytes + 65536;
 }
 
 static void check_pool(CUmemoryPool pool, CUstream stream)
@@ -49,7 +57,8 @@ static void check_pool(CUmemoryPool pool, CUstream stream)
     TRUE(flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
     for (int round = 0; round < 20; round++) {
         DRIVER(cuMemAllocFromPoolAsync(&at, kBytes, pool, stream));
-        TRUE(used(pool) == kBytes);
+        TRUE(uses(pool, kBytes));
+        DRIVER(cuStreamSynchronize(stream));  // it is there in the stream's order
         int *data = reinterpret_cast<int *>(at);
         for (int i = 0; i < kCount; i++) data[i] = i;
         add<<<1, 256, 0, stream>>>(data, kCount, round);
@@ -58,24 +67,25 @@ static void check_pool(CUmemoryPool pool, CUstream stream)
         unsigned kind = 0;
         DRIVER(cuPointerGetAttribute(&kind, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at));
         TRUE(kind == CU_MEMORYTYPE_HOST);
-        DRIVER_FAILS(cuMemFreeHost(data), CUDA_ERROR_INVALID_VALUE);
+        REFUSED(cuMemFreeHost(data), CUDA_ERROR_INVALID_VALUE);
         // Kernels that were launched before see the memory still.
         add<<<1, 256, 0, stream>>>(data, kCount, 1);
         DRIVER(cuMemFreeAsync(at, stream));
-        DRIVER_FAILS(cuMemFreeAsync(at, stream), CUDA_ERROR_INVALID_VALUE);
+        REFUSED(cuMemFreeAsync(at, stream), CUDA_ERROR_INVALID_VALUE);
         DRIVER(cuStreamSynchronize(stream));
-        TRUE(used(pool) == 0);
+        TRUE(uses(pool, 0));
     }
     DRIVER(cuMemAllocFromPoolAsync(&at, kBytes, pool, stream));
     DRIVER(cuMemAllocFromPoolAsync(&more, 1, pool, stream));
     uint64_t high = 0;
     DRIVER(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &high));
-    TRUE(high == kBytes + 1);
+    TRUE(by_rgpu() ? high == kBytes + 1 : high > kBytes);
+    // NVIDIA's driver may count later what was freed without a stream.
     DRIVER(cuMemFree(more));
     DRIVER(cuMemPoolTrimTo(pool, 0));
-    TRUE(used(pool) == kBytes);
+    if (by_rgpu()) TRUE(uses(pool, kBytes));
     DRIVER(cuMemFree(at));
-    TRUE(used(pool) == 0);
+    if (by_rgpu()) TRUE(uses(pool, 0));
 }
 
 static void check_own_pool(CUstream stream)
@@ -87,14 +97,16 @@ static void check_own_pool(CUstream stream)
     check_pool(pool, stream);
     CUdeviceptr at, second;
     DRIVER(cuMemAllocFromPoolAsync(&at, kBytes, pool, stream));
-    DRIVER_FAILS(cuMemAllocFromPoolAsync(&second, kBytes + 1, pool, stream),
-                 CUDA_ERROR_OUT_OF_MEMORY);
+    // A driver may round the pool's size up.
+    DRIVER_FAILS(
+        cuMemAllocFromPoolAsync(&second, by_rgpu() ? kBytes + 1 : size_t{1} << 30, pool, stream),
+        CUDA_ERROR_OUT_OF_MEMORY);
     uint64_t threshold = 1 << 20, got = 0;
     DRIVER(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
     DRIVER(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &got));
     TRUE(got == threshold);
-    DRIVER_FAILS(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &threshold),
-                 CUDA_ERROR_INVALID_VALUE);
+    REFUSED(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &threshold),
+            CUDA_ERROR_INVALID_VALUE);
 
     CUmemLocation host{CU_MEM_LOCATION_TYPE_HOST, 0};
     DRIVER(cuMemSetMemPool(&host, CU_MEM_ALLOCATION_TYPE_PINNED, pool));
@@ -102,7 +114,8 @@ static void check_own_pool(CUstream stream)
     TRUE(other == pool);
     // A pool's memory outlives it.
     DRIVER(cuMemPoolDestroy(pool));
-    DRIVER_FAILS(cuMemPoolDestroy(pool), CUDA_ERROR_INVALID_HANDLE);
+    if (by_rgpu()) DRIVER_FAILS(cuMemPoolDestroy(pool), CUDA_ERROR_INVALID_HANDLE);
+    DRIVER(cuStreamSynchronize(stream));
     *reinterpret_cast<int *>(at) = 41;
     add<<<1, 1, 0, stream>>>(reinterpret_cast<int *>(at), 1, 1);
     DRIVER(cuStreamSynchronize(stream));
@@ -144,8 +157,8 @@ int main()
     CUmemLocation host{CU_MEM_LOCATION_TYPE_HOST, 0}, node{CU_MEM_LOCATION_TYPE_HOST_NUMA, 0};
     DRIVER(cuMemGetDefaultMemPool(&pool, &host, CU_MEM_ALLOCATION_TYPE_PINNED));
     check_pool(pool, stream);
-    DRIVER_FAILS(cuMemPoolDestroy(pool), CUDA_ERROR_INVALID_VALUE);
-    check_capture(pool, stream);
+    REFUSED(cuMemPoolDestroy(pool), CUDA_ERROR_INVALID_VALUE);
+    if (by_rgpu()) check_capture(pool, stream);
     DRIVER(cuMemGetMemPool(&pool, &node, CU_MEM_ALLOCATION_TYPE_PINNED));
     check_pool(pool, stream);
     return right();

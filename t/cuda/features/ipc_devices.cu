@@ -103,7 +103,7 @@ int main(int argc, char **argv)
     if (argc == 2) return other(argv[1]);
     int devices = 0;
     CHECK(cudaGetDeviceCount(&devices));
-    TRUE(devices >= 2);
+    if (devices < 2) return fprintf(stderr, "needs two GPUs\n"), 77;
     for (int device = 0; device < devices; device++) shares(argv[0], device, devices);
     return right();
 }

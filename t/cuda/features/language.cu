@@ -285,6 +285,8 @@ template <class T> std::vector<T> get(const T *p, size_t n)
 
 int main()
 {
+    // Recursion needs more than the 1024 bytes that a thread's stack has at first.
+    CHECK(cudaDeviceSetLimit(cudaLimitStackSize, 16 << 10));
     int *ints = device<int>(8192), *ended = device<int>(1);
     float *floats = device<float>(64);
     shapes<<<1, 64>>>(floats, ints, ended);

@@ -35,7 +35,9 @@ int main()
     DRIVER_FAILS(cuMemsetD16(p + 1, 0, 1), CUDA_ERROR_INVALID_VALUE);
     DRIVER_FAILS(cuMemsetD32(p + 2, 0, 1), CUDA_ERROR_INVALID_VALUE);
     DRIVER_FAILS(cuMemsetD8(p, 0, n + 1), CUDA_ERROR_INVALID_VALUE);
-    // Sizes that come out as 0, 4 and 8 bytes where they are computed in 64 bits.
+    if (!by_rgpu()) return right();
+    // Sizes that come out as 0, 4 and 8 bytes where they are computed in 64 bits. NVIDIA's driver
+    // sets so many bytes.
     const size_t half = size_t{1} << 63, quarter = size_t{1} << 62;
     DRIVER_FAILS(cuMemsetD16(p, 0, half), CUDA_ERROR_INVALID_VALUE);
     DRIVER_FAILS(cuMemsetD16(p, 0, half + 2), CUDA_ERROR_INVALID_VALUE);

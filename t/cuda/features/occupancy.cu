@@ -13,9 +13,21 @@ __global__ void with_shared(int *p)
     p[threadIdx.x] = room[threadIdx.x] + fixed[threadIdx.x];
 }
 
-// A kernel with enough registers for a limit to matter.
-static const char kHungry[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
-                              ".visible .entry hungry() { .reg .b64 %rd<400>; ret; }\n";
+// A kernel with enough registers for a limit to matter: a hundred values are loaded before the
+// first is stored.
+static std::string hungry()
+{
+    std::string loads, stores;
+    for (int i = 0; i < 100; i++) {
+        const std::string at = "[%p+" + std::to_string(8 * i) + "]", r = "%r" + std::to_string(i);
+        loads += "ld.volatile.global.u64 " + r + ", " + at + ";\n";
+        stores = "st.volatile.global.u64 " + at + ", " + r + ";\n" + stores;
+    }
+    return ".version 8.0\n.target sm_80\n.address_size 64\n"
+           ".visible .entry hungry(.param .u64 to) {\n.reg .b64 %p, %r<100>;\n"
+           "ld.param.u64 %p, [to];\n" +
+           loads + stores + "ret; }\n";
+}
 
 static int registers(CUmodule m)
 {
@@ -26,27 +38,31 @@ static int registers(CUmodule m)
     return n;
 }
 
-// What the program allows a kernel's registers, when it loads it and when it links it; an input's
-// own limit comes first.
+// What the program allows a kernel's registers, when it loads it and when it links it. With the
+// software GPU an input's own limit comes first, and a kernel has as many as it may.
 static void limits()
 {
     CUmodule m;
     CUlinkState link;
     void *image;
     CUjit_option option = CU_JIT_MAX_REGISTERS;
+    std::string ptx = hungry();
+    const auto has = [exact = on_softgpu()](CUmodule loaded, int most) {
+        return exact ? registers(loaded) == most : registers(loaded) <= most;
+    };
     void *few = (void *)24, *more = (void *)40;
-    DRIVER(cuModuleLoadDataEx(&m, kHungry, 1, &option, &few));
-    TRUE(registers(m) == 24);
-    DRIVER(cuModuleLoadData(&m, kHungry));
+    DRIVER(cuModuleLoadDataEx(&m, ptx.c_str(), 1, &option, &few));
+    TRUE(has(m, 24));
+    DRIVER(cuModuleLoadData(&m, ptx.c_str()));
     TRUE(registers(m) > 40);
     for (void *own : {(void *)nullptr, more}) {
         DRIVER(cuLinkCreate(1, &option, &few, &link));
-        DRIVER(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)kHungry, sizeof kHungry, "hungry",
+        DRIVER(cuLinkAddData(link, CU_JIT_INPUT_PTX, ptx.data(), ptx.size() + 1, "hungry",
                              own ? 1 : 0, &option, &own));
         DRIVER(cuLinkComplete(link, &image, nullptr));
         DRIVER(cuModuleLoadData(&m, image));
         DRIVER(cuLinkDestroy(link));
-        TRUE(registers(m) == (own ? 40 : 24));
+        TRUE(has(m, own ? 40 : 24));
     }
 }
 

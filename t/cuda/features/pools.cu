@@ -56,7 +56,8 @@ int main()
     CHECK(cudaStreamSynchronize(s));
     CHECK(cudaMemPoolTrimTo(mine, 0));
     CHECK(cudaMemPoolGetAttribute(mine, cudaMemPoolAttrUsedMemCurrent, &used));
-    TRUE(used == 0);
+    // NVIDIA's driver still counts what was freed without a stream.
+    TRUE(used == 0 || (!on_softgpu() && used <= 2u << 21));
     CHECK(cudaMemPoolDestroy(mine));
     FAILS(cudaFreeAsync((char *)result + 1, s), cudaErrorInvalidValue);
     int *huge;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device printf against the host's: every conversion, many arguments, strings from all places, more
-// than the buffer holds, and its result.
+// Device printf against the host's: every conversion that CUDA has, many arguments, strings from
+// all places, more than the buffer holds, and its result.
 #include "check.h"
 
 #include <string>
@@ -15,8 +15,7 @@ __device__ char in_global[] = "global";
     P("%u|%x|%X|%#x|%o|%#o|%08x\n", 4000000000u, 0xbeefu, 0xBEEFu, 255u, 8u, 8u, 0x1fu); \
     P("%ld|%lu|%lx|%lld|%llu|%#llX\n", -5000000000L, 5000000000UL, 0x123456789abcUL, \
       -9000000000000000000LL, 18000000000000000000ULL, 0xabcdef0123456789ULL); \
-    P("%hd|%hu|%hhd|%hhu|%hx\n", short(-3), (unsigned short)65535, (signed char)-1, \
-      (unsigned char)255, (unsigned short)0xabc); \
+    P("%hd|%hu|%hx\n", short(-3), (unsigned short)65535, (unsigned short)0xabc); \
     P("%f|%.0f|%.3f|%10.2f|%-10.1f|%+f|%#.0f\n", 3.25, 2.5, -1.0005, 99.999, 1.25, 1.0, 3.0); \
     P("%e|%.2E|%g|%G|%g|%#g\n", 12345.678, 0.00012, 1e-10, 1e20, 100000.0, 1.0); \
     P("%a|%.3a\n", 0.1, 1.999); \
@@ -25,7 +24,6 @@ __device__ char in_global[] = "global";
     P("%s|%10s|%-10s|%.3s|%s|\n", "plain", "right", "left", "truncated", ""); \
     P("%*d|%-*d|%.*f|%*.*f\n", 6, 42, 6, 42, 2, 3.14159, 8, 1, 2.718); \
     P("100%% of %d%%\n", 5); \
-    P("%zu %td %zd\n", size_t(12345678901), ptrdiff_t(-5), size_t(7)); \
     P("%p\n", (void *)0x7f0012345678); \
     P("no arguments\n"); \
     P("%d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d " \

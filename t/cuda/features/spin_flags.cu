@@ -82,6 +82,9 @@ int main()
     CHECK(cudaMemcpy(got, m, 32 * 4, cudaMemcpyDeviceToHost));
     for (int i = 0; i < 32; i++) TRUE(got[i] == 1);
 
+    load_ahead(waits);
+    load_ahead(waits_reading);
+    load_ahead(tells);
     cudaStream_t a, b, c;
     CHECK(cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking));
     CHECK(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));

@@ -86,7 +86,6 @@ static void clusters()
 {
     int can = 1;
     DRIVER(cuDeviceGetAttribute(&can, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, 0));
-    TRUE(!can);
     cudaLaunchConfig_t c{};
     c.gridDim = dim3(4);
     c.blockDim = dim3(32);
@@ -95,8 +94,9 @@ static void clusters()
     a.val.clusterDim = {2, 1, 1};
     c.attrs = &a;
     c.numAttrs = 1;
-    FAILS(cudaLaunchKernelEx(&c, nothing), cudaErrorNotSupported);
-    TRUE(cudaGetLastError() == cudaErrorNotSupported);
+    const cudaError_t larger = can ? cudaSuccess : cudaErrorNotSupported;
+    TRUE(cudaLaunchKernelEx(&c, nothing) == larger);
+    TRUE(cudaGetLastError() == larger);
     CHECK(cudaDeviceSynchronize());
     a.val.clusterDim = {1, 1, 1};
     CHECK(cudaLaunchKernelEx(&c, nothing));
@@ -118,7 +118,8 @@ static void words()
     values(given);
     CUmodule module;
     DRIVER(cuModuleLoadDataEx(&module, kPtx, 4, names, given));
-    TRUE(info[0] && !errors[0]);
+    // A driver need not say anything of what is right.
+    TRUE(!errors[0] && (info[0] || !on_softgpu()));
     EXPECT(reinterpret_cast<size_t>(given[1]) >= strlen(info), "%p", given[1]);
     DRIVER(cuModuleUnload(module));
     info[0] = 0;
@@ -136,7 +137,7 @@ static void words()
     DRIVER(cuLinkAddData(link, CU_JIT_INPUT_PTX, const_cast<char *>(kPtx), sizeof kPtx, "nothing",
                          0, nullptr, nullptr));
     DRIVER(cuLinkComplete(link, &image, &bytes));
-    TRUE(info[0]);
+    TRUE(info[0] || !on_softgpu());
     DRIVER(cuLinkDestroy(link));
 }
 
