@@ -186,11 +186,15 @@ static void edges_can_be_added_and_removed()
     many = 4;
     CHECK(cudaGraphNodeGetDependentNodes(a, seen_to, nullptr, &many));
     TRUE(many == 1 && seen_to[0] == b);
-    // A cycle shows when the graph is to be made executable.
-    CHECK(cudaGraphAddDependencies(graph, &c, &a, nullptr, 1));
+    // A cycle shows when the graph is to be made executable, if not before.
     cudaGraphExec_t exec;
-    FAILS(cudaGraphInstantiate(&exec, graph, 0), cudaErrorInvalidValue);
-    CHECK(cudaGraphRemoveDependencies(graph, &c, &a, nullptr, 1));
+    const cudaError_t cycle = cudaGraphAddDependencies(graph, &c, &a, nullptr, 1);
+    if (!cycle) {
+        FAILS(cudaGraphInstantiate(&exec, graph, 0), cudaErrorInvalidValue);
+        CHECK(cudaGraphRemoveDependencies(graph, &c, &a, nullptr, 1));
+    } else {
+        TRUE(cycle == cudaErrorInvalidValue && !by_rgpu());
+    }
     FAILS(cudaGraphRemoveDependencies(graph, &c, &a, nullptr, 1), cudaErrorInvalidValue);
     CHECK(cudaGraphInstantiate(&exec, graph, 0));
     CHECK(cudaGraphExecDestroy(exec));
@@ -203,19 +207,32 @@ static void edges_can_be_added_and_removed()
 
 static void independent_nodes_do_not_wait_for_each_other()
 {
+    Ints data;
+    cudaEvent_t added;
+    CHECK(cudaEventCreateWithFlags(&added, cudaEventDisableTiming));
     cudaGraph_t graph;
     CHECK(cudaGraphCreate(&graph, 0));
-    cudaGraphNode_t waits, opens;
-    cudaHostNodeParams wait{wait_at_gate, nullptr}, open{[](void *) { gate = 1; }, nullptr};
+    cudaGraphNode_t waits, adds, tells;
+    int n = N, what = 3;
+    void *arguments[] = {&data.p, &n, &what};
+    cudaKernelNodeParams params = add_params(arguments);
+    cudaHostNodeParams wait{wait_at_gate, nullptr};
+    // Not two host nodes: a driver may call host functions one after the other.
     CHECK(cudaGraphAddHostNode(&waits, graph, nullptr, 0, &wait));
-    CHECK(cudaGraphAddHostNode(&opens, graph, nullptr, 0, &open));
+    CHECK(cudaGraphAddKernelNode(&adds, graph, nullptr, 0, &params));
+    CHECK(cudaGraphAddEventRecordNode(&tells, graph, &adds, 1, added));
     cudaGraphExec_t exec;
     CHECK(cudaGraphInstantiate(&exec, graph, 0));
     gate = 0;
     CHECK(cudaGraphLaunch(exec, 0));
+    CHECK(cudaEventSynchronize(added));
+    FAILS(cudaStreamQuery(0), cudaErrorNotReady);
+    gate = 1;
     CHECK(cudaDeviceSynchronize());
+    TRUE(data.all(3));
     CHECK(cudaGraphExecDestroy(exec));
     CHECK(cudaGraphDestroy(graph));
+    CHECK(cudaEventDestroy(added));
 }
 
 static void graphs_hold_graphs_and_clones_are_their_own()
@@ -255,11 +272,11 @@ static void graphs_hold_graphs_and_clones_are_their_own()
     cudaGraph_t owned;
     CHECK(cudaGraphChildGraphNodeGetGraph(child, &owned));
     TRUE(owned != inner);
-    FAILS(cudaGraphDestroy(owned), cudaErrorInvalidValue);
+    if (by_rgpu()) FAILS(cudaGraphDestroy(owned), cudaErrorInvalidValue);
     CHECK(cudaGraphExecDestroy(exec));
     CHECK(cudaGraphExecDestroy(exec_of_copy));
     for (cudaGraph_t g : {inner, outer, copy}) CHECK(cudaGraphDestroy(g));
-    FAILS(cudaGraphDestroy(inner), cudaErrorInvalidValue);
+    if (by_rgpu()) FAILS(cudaGraphDestroy(inner), cudaErrorInvalidValue);
 }
 
 static void events_in_graphs_order_it_with_streams()
@@ -413,7 +430,7 @@ static void an_executable_takes_over_a_graph_of_its_shape()
     CHECK(cudaStreamSynchronize(s));
     TRUE(data.all(33));
     FAILS(cudaGraphExecUpdate(exec, longer, &info), cudaErrorGraphExecUpdateFailure);
-    TRUE(info.result == cudaGraphExecUpdateErrorTopologyChanged && info.errorNode);
+    TRUE(info.result == cudaGraphExecUpdateErrorTopologyChanged && !info.errorNode);
     // A graph launched into a captured stream becomes part of the new one.
     cudaGraph_t outer;
     CHECK(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));

@@ -227,16 +227,13 @@ CUresult GraphExec::update(const Graph &graph, CUgraphExecUpdateResultInfo &info
     info = {CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, nullptr, nullptr};
     std::vector<Step> now;
     if (!flatten(graph, {}, now)) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
-    for (size_t i = 0; i < std::min(now.size(), steps_.size()); i++)
+    // cuGraphExecUpdate: no node is named where the counts differ.
+    if (now.size() != steps_.size()) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+    for (size_t i = 0; i < now.size(); i++)
         if (CUresult rc = fits(steps_[i], now[i], info.result)) {
             info.errorNode = now[i].node->handle();
             return rc;
         }
-    if (now.size() != steps_.size()) {
-        info.result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
-        if (now.size() > steps_.size()) info.errorNode = now[steps_.size()].node->handle();
-        return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
-    }
     for (size_t i = 0; i < now.size(); i++) steps_[i].work = now[i].work;
     user_objects_ = graph.user_objects;
     conditions_ = graph.conditions;
