@@ -27,6 +27,9 @@ CUresult create(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *d)
     constexpr unsigned known = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST |
                                CUDA_ARRAY3D_TEXTURE_GATHER;
     if (d->Flags & ~known) return CUDA_ERROR_NOT_SUPPORTED;  // cube maps, depth, sparse arrays
+    // cuArray3DCreate: texture gather can only be performed on 2D arrays.
+    if (d->Flags & CUDA_ARRAY3D_TEXTURE_GATHER && (!d->Height || d->Depth))
+        return CUDA_ERROR_INVALID_VALUE;
     if (CUresult rc = may_call_unsafe()) return rc;
     const uint64_t bytes = uint64_t{format_bytes(d->Format)} * channels * d->Width *
                            (d->Height ? d->Height : 1) * (d->Depth ? d->Depth : 1);
