@@ -30,8 +30,8 @@ int main()
     cudaStream_t a, b, side;
     for (cudaStream_t *s : {&a, &b, &side})
         CHECK(cudaStreamCreateWithFlags(s, cudaStreamNonBlocking));
-    // Loaded ahead: a driver that loads kernels when they are first used (CUDA_MODULE_LOADING) would
-    // wait for the kernel that runs.
+    // Loaded ahead: a driver that loads kernels when they are first used (CUDA_MODULE_LOADING)
+    // would wait for the kernel that runs.
     set<<<1, 1>>>(p, 0);
     CHECK(cudaDeviceSynchronize());
     cudaEvent_t event, later;
