@@ -99,7 +99,7 @@ int main()
     FAILS(cuMemMap(base + 2 * page, page, 0, first, 0), CUDA_ERROR_INVALID_VALUE);
     FAILS(cuMemMap(again + page, page, 0, first, 0), CUDA_ERROR_INVALID_VALUE);
     FAILS(cuMemAddressFree(base, size_t(64) << 30), CUDA_ERROR_INVALID_VALUE);
-    if (by_rgpu()) FAILS(cuMemsetD32(base, 1, 10), CUDA_ERROR_INVALID_VALUE);
+    if (on_softgpu()) FAILS(cuMemsetD32(base, 1, 10), CUDA_ERROR_INVALID_VALUE);
     CUmemAccessDesc access{prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     FAILS(cuMemSetAccess(base, 4 * page, &access, 1), CUDA_ERROR_INVALID_VALUE);
     CHECK(cuMemSetAccess(base, 3 * page, &access, 1));
@@ -108,7 +108,7 @@ int main()
     TRUE(flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
     const size_t n = 3 * page / 4;
     CHECK(cuMemsetD32(base, 41, n));
-    if (by_rgpu()) FAILS(cuMemsetD32(base, 41, n + 1), CUDA_ERROR_INVALID_VALUE);
+    if (on_softgpu()) FAILS(cuMemsetD32(base, 41, n + 1), CUDA_ERROR_INVALID_VALUE);
     add_one<<<(n + 255) / 256, 256>>>((int *)base, n);
     std::vector<int> host(n);
     CHECK(cuMemcpyDtoH(host.data(), base, 4 * n));
@@ -126,7 +126,8 @@ int main()
     if (by_rgpu()) FAILS(cuMemRelease(second), CUDA_ERROR_INVALID_VALUE);
     TRUE(free_is(before - 3 * page));
     CHECK(cuMemUnmap(base, 3 * page));
-    FAILS(cuMemUnmap(base, 3 * page), CUDA_ERROR_INVALID_VALUE);
+    // To NVIDIA's driver nothing is left to do.
+    if (on_softgpu()) FAILS(cuMemUnmap(base, 3 * page), CUDA_ERROR_INVALID_VALUE);
     TRUE(free_is(before - page));
     CHECK(cuMemcpyDtoH(host.data(), again, 8));
     TRUE(host[0] == 7 && host[1] == 42);
