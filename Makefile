@@ -533,6 +533,11 @@ demo-tensorflow: deps ## the same with a network of Keras and TensorFlow, which 
 	+@$(sub_make) all examples $(O)/venv-tensorflow/.done
 	@$(tests_env) KEEP=$(KEEP) contrib/demo tensorflow
 
+.PHONY: session-svg
+session-svg: deps ## record a session with a private cluster and draw doc/session.svg (or PLOT=FILE)
+	+@$(sub_make) all venv
+	@$(tests_env) contrib/session-svg $(or $(PLOT),doc/session.svg)
+
 .PHONY: gpu-bundle
 gpu-bundle: ## build/rgpu-gpu-bundle.tar.gz: contrib/gpu-check and all it needs, for a machine with a GPU
 	+@$(sub_make) all cuda
