@@ -28,10 +28,10 @@ if [ -z "${RGPU_TEST_PACKAGES:-}" ]; then
     fi
     try 7000 make --no-print-directory deb O="$build"
     is "$rc" 0 "make deb" || bail "$(tail -n 20 <<< "$out") $(tail -n 20 <<< "$err")"
-    # Once more, at another time of day, in another language, for others to read less. With ccache
-    # the compiler's part is taken from the first build.
+    # Once more, at another time of day, in another order of letters, for others to read less. With
+    # ccache the compiler's part is taken from the first build; LC_ALL would be another one to it.
     mkdir "$T/first" && mv "$packages"/*.deb "$T/first"
-    try 7000 env TZ=Asia/Tokyo LC_ALL=C sh -c 'umask 027; exec "$@"' sh \
+    try 7000 env TZ=Asia/Tokyo LC_COLLATE=C.UTF-8 sh -c 'umask 027; exec "$@"' sh \
         make --no-print-directory deb O="$build"
     is "$rc" 0 "make deb again" || diag "$(tail -n 20 <<< "$out$err")"
     for name in "$T"/first/*.deb; do
