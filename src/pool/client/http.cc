@@ -5,8 +5,10 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
@@ -278,11 +280,39 @@ bool alive(int fd)
     return poll(&look, 1, 0) == 0;
 }
 
+// A login may have 1024 files open, and a pool more servers. Programs that use select(2) rely on
+// the limit, so that it is raised for as long as it takes.
+class RoomForFiles {
+public:
+    explicit RoomForFiles(size_t more)
+    {
+        constexpr rlim_t kOthers = 128;  // what the process has open besides
+        if (getrlimit(RLIMIT_NOFILE, &was_) != 0) return;
+        rlimit wanted = was_;
+        wanted.rlim_cur = std::min(was_.rlim_max, more + kOthers);
+        raised_ = wanted.rlim_cur > was_.rlim_cur && setrlimit(RLIMIT_NOFILE, &wanted) == 0;
+    }
+    RoomForFiles(const RoomForFiles &) = delete;
+    RoomForFiles &operator=(const RoomForFiles &) = delete;
+    ~RoomForFiles()
+    {
+        if (raised_) setrlimit(RLIMIT_NOFILE, &was_);
+    }
+
+    // How many may stay open, so that the process can go on opening files.
+    size_t may_stay() const { return was_.rlim_cur / 2; }
+
+private:
+    rlimit was_{1024, 1024};
+    bool raised_ = false;
+};
+
 }  // namespace
 
 std::vector<Result<HttpReply>> Http::perform(const std::vector<HttpCall> &calls,
                                              Milliseconds timeout)
 {
+    const RoomForFiles room(calls.size() + kept_.size());
     const Clock::time_point deadline = Clock::now() + timeout;
     std::vector<std::unique_ptr<Exchange>> exchanges;
     for (const HttpCall &call : calls) {
@@ -319,7 +349,8 @@ std::vector<Result<HttpReply>> Http::perform(const std::vector<HttpCall> &calls,
     std::vector<Result<HttpReply>> replies;
     for (size_t i = 0; i < calls.size(); ++i) {
         exchanges[i]->time_is_over();
-        if (Fd fd = exchanges[i]->keep()) kept_.emplace(calls[i].address, std::move(fd));
+        if (Fd fd = exchanges[i]->keep(); fd && kept_.size() < room.may_stay())
+            kept_.emplace(calls[i].address, std::move(fd));
         replies.push_back(exchanges[i]->take());
     }
     return replies;

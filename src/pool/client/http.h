@@ -32,7 +32,9 @@ struct HttpReply {
     std::string body;  // at most defaults::kMaxReplyBody
 };
 
-// One thread at a time. Connections are kept for the next perform(). Proxies are not used.
+// One thread at a time. Connections are kept for the next perform(), as many as half of the limit
+// of open files. perform() raises that limit where it is too low for its calls, until it returns.
+// Proxies are not used.
 class Http {
 public:
     // Replies in the calls' order, within `timeout` all together. Each fails by itself, with

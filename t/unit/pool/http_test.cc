@@ -3,7 +3,9 @@
 // misbehave.
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -35,7 +37,7 @@ public:
         socklen_t size = sizeof address;
         fd_ = Fd(socket(AF_INET, SOCK_STREAM, 0));
         cr_assert(!bind(fd_.get(), reinterpret_cast<sockaddr *>(&address), size) &&
-                  !listen(fd_.get(), 16));
+                  !listen(fd_.get(), 1024));
         getsockname(fd_.get(), reinterpret_cast<sockaddr *>(&address), &size);
         port = ntohs(address.sin_port);
         thread_ = std::thread([this, talks = std::move(talks)] {
@@ -194,4 +196,27 @@ Test(http, every_address_of_a_name_is_tried)
     Http http;
     auto reply = http.perform({server.call("GET", {}, "localhost")}, kLong);
     cr_expect(reply[0], "%s", reply[0] ? "" : reply[0].error().text.c_str());
+}
+
+Test(http, asks_more_servers_at_once_than_files_may_be_open, .timeout = 60)
+{
+    constexpr size_t kServers = 200;
+    rlimit limit{};
+    cr_assert(getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max > kServers + 200);
+    limit.rlim_cur = 128;
+    cr_assert(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    auto answer = [](int fd) {
+        request(fd);
+        say(fd, kGood);
+    };
+    Server server(std::vector<Server::Talk>(kServers, answer));
+    Http http;
+    std::vector<HttpCall> calls(kServers, server.call());
+    for (const Result<HttpReply> &reply : http.perform(calls, kLong))
+        cr_expect(reply && reply->status == 200, "%s",
+                  reply ? "another status" : reply.error().text.c_str());
+    cr_expect(getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == 128,
+              "programs that it starts have the limit that they rely on");
+    cr_expect(Fd(open("/dev/null", O_RDONLY | O_CLOEXEC)), "files can be opened: %s",
+              strerror(errno));
 }
