@@ -257,6 +257,17 @@ CUresult integrity_check(uint32_t version, uint64_t unix_seconds, uint64_t resul
     return CUDA_SUCCESS;
 }
 
+// --- which GPU processing cluster (GPC) each pair of multiprocessors belongs to
+
+// cuBLAS and cuDNN ask on devices of compute capability 9.0 and later, and call what they get
+// without a look at the result of cuGetExportTable.
+Slot layout[64] = {};
+
+// A byte for each pair, and a word that goes to layout_release. Whoever hears that there is none
+// chooses kernels without it.
+CUresult layout_of_clusters(const uint8_t **, void **) { return CUDA_ERROR_NOT_SUPPORTED; }
+CUresult layout_release(const uint8_t *, void *) { return CUDA_SUCCESS; }
+
 // --- all of them
 
 enum class Name {
@@ -267,11 +278,12 @@ enum class Name {
     checks,
     tools_context,
     tools_module,
-    integrity
+    integrity,
+    layout
 };
-constexpr const char *kNames[] = {"cudart interface", "runtime hooks",  "context storage",
-                                  "thread storage",   "context checks", "tools' context",
-                                  "tools' module",    "integrity check"};
+constexpr const char *kNames[] = {"cudart interface", "runtime hooks",   "context storage",
+                                  "thread storage",   "context checks",  "tools' context",
+                                  "tools' module",    "integrity check", "layout of the GPU"};
 
 // What nothing is known of. Its caller may take a success for something that was done.
 template <Name name, size_t slot> CUresult unknown()
@@ -323,6 +335,9 @@ void make_tables()
     tools_module[7] = SLOT(tools_module_functions);
     fill<Name::integrity>(integrity);
     integrity[1] = SLOT(integrity_check);
+    fill<Name::layout>(layout);
+    layout[4] = SLOT(layout_of_clusters);
+    layout[13] = SLOT(layout_release);
 }
 
 struct Named {
@@ -358,6 +373,9 @@ const Named kTables[] = {
     {{0x7c, 0xb6, 0x3f, 0x9b, 0x9c, 0xa4, 0x8e, 0x42, 0xa4, 0x84, 0xbe, 0xb6, 0x6e, 0x6a, 0xed,
       0x7f},
      profiler},
+    {{0x17, 0x34, 0xdc, 0x26, 0x80, 0x0d, 0x47, 0x45, 0x87, 0x26, 0xc0, 0xf1, 0xe7, 0xdd, 0x8b,
+      0xca},
+     layout},
 };
 
 }  // namespace

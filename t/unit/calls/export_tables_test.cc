@@ -108,6 +108,21 @@ Test(export_tables, refuses_what_it_does_not_know)
     cr_expect_eq(get_export_table(nullptr, &unknown), CUDA_ERROR_INVALID_VALUE);
 }
 
+// cuBLAS calls slot 4 on devices of compute capability 9.0 whatever cuGetExportTable said.
+Test(export_tables, layout_of_the_gpu_is_not_told)
+{
+    CUuuid id;
+    memcpy(id.bytes, "\x17\x34\xdc\x26\x80\x0d\x47\x45\x87\x26\xc0\xf1\xe7\xdd\x8b\xca", 16);
+    const void *const *layout = table(id);
+    const uint8_t *bytes = nullptr;
+    void *other = nullptr;
+    auto ask = reinterpret_cast<CUresult (*)(const uint8_t **, void **)>(layout[4]);
+    auto release = reinterpret_cast<CUresult (*)(const uint8_t *, void *)>(layout[13]);
+    cr_expect_eq(ask(&bytes, &other), CUDA_ERROR_NOT_SUPPORTED);
+    cr_expect(!bytes && !other);
+    cr_expect_eq(release(bytes, other), CUDA_SUCCESS);
+}
+
 Test(export_tables, cudart_table_names_its_size_and_the_primary_context)
 {
     const void *const *t = table(kCudart);
