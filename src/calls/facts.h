@@ -32,6 +32,7 @@ struct Facts {
     bool current_only = false;
     bool unsafe_in_capture = false;
     bool tells_progress = false;
+    bool relieves = false;
     Overtakes overtakes = Overtakes::never;
     Body body = Body::whole;
     Memory memory = Memory::unsaid;
@@ -53,6 +54,7 @@ struct Facts {
         join(all.current_only, o.current_only, false);
         join(all.unsafe_in_capture, o.unsafe_in_capture, false);
         join(all.tells_progress, o.tells_progress, false);
+        join(all.relieves, o.relieves, false);
         join(all.overtakes, o.overtakes, Overtakes::never);
         join(all.body, o.body, Body::whole);
         join(all.memory, o.memory, Memory::unsaid);
@@ -68,6 +70,7 @@ inline constexpr Facts default_order{.default_order = true};
 inline constexpr Facts current_only{.current_only = true};
 inline constexpr Facts unsafe_in_capture{.unsafe_in_capture = true};
 inline constexpr Facts tells_progress{.tells_progress = true};
+inline constexpr Facts relieves{.relieves = true};
 inline constexpr Facts overtakes{.overtakes = Overtakes::always};
 inline constexpr Facts overtakes_by_rule{.overtakes = Overtakes::by_rule};
 inline constexpr Facts body_is_copy{.body = Body::copy};

@@ -20,10 +20,11 @@ constexpr bool says(std::string_view roles, std::string_view word)
 constexpr const char *contradiction(const CallInfo &c)
 {
     const Facts &f = c.facts;
-    const bool of_server = f.work || f.tells_progress || f.overtakes != Overtakes::never ||
-                           f.body != Body::whole;
+    const bool of_server = f.work || f.tells_progress || f.relieves ||
+                           f.overtakes != Overtakes::never || f.body != Body::whole;
     if (of_server && !travels(c.mode)) return "a fact of the server's, and a call that is not sent";
     if (f.tells_progress && c.mode != Mode::ask) return "tells_progress, and not asked";
+    if (f.relieves && !by_server(c.code)) return "relieves, and no handler by hand";
     if (f.body != Body::whole && !by_server(c.code))
         return "a body that only a handler by hand can read, and there is none";
     if (f.work && f.overtakes == Overtakes::always) return "work is in the order of a stream";

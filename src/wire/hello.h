@@ -65,6 +65,7 @@ enum Accepted : uint32_t {
     kTakesBand = 32,   // ... and where the client wants its memory (bands.h)
     // ... and memory at addresses that the client chooses (bands.h)
     kTakesPlaced = 64,
+    kTakesLinked = 128,  // ... and images that nvcc -rdc has linked (module_bodies.h)
 };
 
 // Fits in front of a Refusal's text or a ServerProof's digest.

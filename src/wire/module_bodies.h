@@ -17,14 +17,21 @@ inline constexpr uint32_t kMostImageParts = 4096;
 
 // A load. Behind it: the compiler's options, then the image (wire/image.h), which is the parts one
 // after the other.
+// What nvcc's host code passes for a fat binary.
+enum class ImageWrapping : uint8_t {
+    none,
+    objects,  // a wrapper of one fat binary, or of those that nvcc -rdc has not linked yet
+    linked,   // the first part is what nvcc -rdc made of the others (kTakesLinked)
+};
+
 struct LoadHead {
     calls::HandleId made = 0;
-    bool wrapped = false;         // in what nvcc's host code passes for a fat binary
+    ImageWrapping wrapping = ImageWrapping::none;
     std::vector<uint64_t> parts;  // their bytes
 
     void write(Writer &w) const
     {
-        w.value(made), w.value(uint8_t{wrapped}), w.value(static_cast<uint32_t>(parts.size()));
+        w.value(made), w.value(wrapping), w.value(static_cast<uint32_t>(parts.size()));
         for (uint64_t bytes : parts) w.value(bytes);
     }
     // An image has a part at least.
@@ -32,7 +39,9 @@ struct LoadHead {
     {
         LoadHead h;
         h.made = r.value<calls::HandleId>();
-        h.wrapped = r.value<uint8_t>();
+        h.wrapping = r.value<ImageWrapping>();
+        if (h.wrapping > ImageWrapping::linked)
+            return error(ErrorKind::invalid, "wrapping %u", static_cast<unsigned>(h.wrapping));
         const auto count = r.value<uint32_t>();
         if (count == 0 || count > kMostImageParts)
             return error(ErrorKind::invalid, "%u parts", count);

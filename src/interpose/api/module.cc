@@ -151,7 +151,7 @@ CUresult load(calls::SentCall id, T *out, const void *image, const JitOptions &j
 {
     if (!session()) return not_ready();
     if (!out || !image || jit.invalid) return CUDA_ERROR_INVALID_VALUE;
-    auto measured = measure_image(image);
+    auto measured = measure_image(image, session()->takes_linked());
     if (!measured) {
         say("cannot load a module image: %s", measured.error().text.c_str());
         return result_of(measured.error().kind, Doing::loading_image);
@@ -161,7 +161,7 @@ CUresult load(calls::SentCall id, T *out, const void *image, const JitOptions &j
     Unless made([&] { Handles::get().end(handle); });
     std::vector<uint8_t> head;
     wire::Writer w(head);
-    wire::LoadHead load{handle, measured->wrapped, {}};
+    wire::LoadHead load{handle, measured->wrapping, {}};
     for (auto part : measured->parts) load.parts.push_back(part.size());
     load.write(w);
     jit.write(w);

@@ -69,7 +69,7 @@ Result<std::string_view> part(const void *image)
 
 }  // namespace
 
-Result<Image> measure_image(const void *image)
+Result<Image> measure_image(const void *image, bool takes_linked)
 {
     Image out;
     std::vector<const void *> parts{image};
@@ -78,10 +78,13 @@ Result<Image> measure_image(const void *image)
     if (magic == kWrapperMagic) {
         Wrapper w;
         memcpy(&w, image, sizeof w);
-        out.wrapped = true;
+        out.wrapping = wire::ImageWrapping::objects;
         parts = {w.data};
         if (w.version == 2 && w.objects) {
-            parts.clear();
+            if (takes_linked && w.data)
+                out.wrapping = wire::ImageWrapping::linked;
+            else
+                parts.clear();
             for (size_t i = 0; w.objects[i] && i < kMaxParts; i++) parts.push_back(w.objects[i]);
         }
     }

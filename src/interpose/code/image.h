@@ -7,17 +7,19 @@
 #include <vector>
 
 #include "util/result.h"
+#include "wire/module_bodies.h"
 
 namespace rgpu::interpose {
 
-// The parts of an image in this process's memory. `wrapped` = they came in a fat binary wrapper
-// (what nvcc's host code passes), and the server puts them into one again.
+// The parts of an image in this process's memory. The server puts them into a wrapper again, if
+// they came in one.
 struct Image {
-    bool wrapped = false;
+    wire::ImageWrapping wrapping = wire::ImageWrapping::none;
     std::vector<std::string_view> parts;
 };
 
-// Understands PTX text, cubins (ELF), fat binaries and wrappers of one or (nvcc -rdc) several.
-Result<Image> measure_image(const void *image);
+// Understands PTX text, cubins (ELF), fat binaries and wrappers of one or (nvcc -rdc) several. What
+// nvcc has linked of several is left out unless the server `takes_linked`.
+Result<Image> measure_image(const void *image, bool takes_linked);
 
 }  // namespace rgpu::interpose

@@ -154,6 +154,8 @@ public:
     // Whether the server knows memory at addresses that are chosen here. Before the first call.
     void set_takes_placed(bool takes) { takes_placed_ = takes; }
     bool takes_placed() const { return takes_placed_; }
+    void set_takes_linked(bool takes) { takes_linked_ = takes; }
+    bool takes_linked() const { return takes_linked_; }
 
     // Whether use() can add further connections.
     bool takes_lanes() const { return connection_.laned(); }
@@ -169,7 +171,7 @@ private:
     bool makes_room(calls::SentCall id, uint32_t context, unsigned times);
 
     const bool one_host_;
-    bool takes_placed_ = false;
+    bool takes_placed_ = false, takes_linked_ = false;
     wire::Snapshot snapshot_;
     std::unique_ptr<Packing> packing_;  // null: nothing is ever packed
     std::atomic<CallbackDue> callback_due_{nullptr};

@@ -19,7 +19,8 @@ Result<DataConnection> connect_once(const std::string &address, const std::strin
         return DataConnection{std::move(*fd),         nullptr,
                               accepted->takes_offers, accepted->takes_ucx,
                               accepted->takes_packed, accepted->takes_lanes,
-                              accepted->takes_band,   accepted->takes_placed};
+                              accepted->takes_band,   accepted->takes_placed,
+                              accepted->takes_linked};
     auto tunnel =
         Tunnel::open(std::move(*fd), Side::client, *accepted->key, private_openssl, deadline);
     if (!tunnel) return std::move(tunnel).error();
@@ -27,6 +28,7 @@ Result<DataConnection> connect_once(const std::string &address, const std::strin
     DataConnection inside{std::move(plain), std::move(*tunnel)};
     inside.takes_band = accepted->takes_band;
     inside.takes_placed = accepted->takes_placed;
+    inside.takes_linked = accepted->takes_linked;
     return inside;
 }
 

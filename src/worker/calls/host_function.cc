@@ -16,6 +16,7 @@ Result<void> cuLaunchHostFunc(Session &s, Call &call)
         return {};
     }
     if (f.step != enqueue && f.step != capture) return misfit();
+    if (call.relief) return call.decline();
     CUstream stream = nullptr;
     CUresult r = s.objects.get(f.stream, stream);
     if (!r && !DRIVER(cuLaunchHostFunc)) r = CUDA_ERROR_NOT_SUPPORTED;

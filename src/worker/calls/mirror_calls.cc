@@ -31,6 +31,7 @@ Result<void> back_mapped(Session &s, Call &call)
     return {};
 }
 
+// In the current context.
 Result<void> push(Session &s, Call &call)
 {
     auto range = call.body.value<wire::MirroredRange>();
@@ -44,7 +45,7 @@ Result<void> push(Session &s, Call &call)
     return {};
 }
 
-Result<void> pull(Session &s, Call &call)
+Result<void> pull(Session &s, Call &call, CUcontext context)
 {
     std::vector<wire::MirroredRange> ranges(call.body.count(sizeof(wire::MirroredRange)));
     uint64_t bytes = 0;
@@ -58,7 +59,7 @@ Result<void> pull(Session &s, Call &call)
     if (ranges.size() > wire::kMaxPullRanges || bytes > wire::kMaxPullBytes)
         return error(ErrorKind::invalid, "a pull of too many bytes");
     // Comparing takes its time: the dispatcher goes on.
-    s.waiters.run([&s, call, ranges = std::move(ranges), context = s.context()] {
+    s.waiters.run([&s, call, ranges = std::move(ranges), context] {
         std::vector<uint8_t> answer;
         CUresult r = DRIVER(cuCtxSetCurrent)(context);
         if (!r) r = s.mirrored.pull(ranges, answer);
@@ -69,7 +70,7 @@ Result<void> pull(Session &s, Call &call)
 }
 
 // Answers where a variable is. What is managed is mirrored from now on.
-Result<void> answer_variable(Session &s, Call &call, CUresult r, CUdeviceptr address, size_t bytes)
+void answer_variable(Session &s, const Call &call, CUresult r, CUdeviceptr address, size_t bytes)
 {
     uint32_t managed = 0;
     if (!r && DRIVER(cuPointerGetAttribute)(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address))
@@ -80,19 +81,21 @@ Result<void> answer_variable(Session &s, Call &call, CUresult r, CUdeviceptr add
     wire::Writer w(answer);
     wire::Variable{address, bytes, is_managed}.write(w);
     s.finish(call, r, answer);
-    return {};
 }
 
 template <class Owner, class Find> Result<void> variable(Session &s, Call &call, Find find)
 {
     const auto asked = wire::VariableLookUp::read(call.body);
     if (!call.body.at_end()) return misfit();
-    Owner owner{};
-    CUdeviceptr address = 0;
-    size_t bytes = 0;
-    CUresult r = find ? s.objects.get(asked.owner, owner) : CUDA_ERROR_NOT_SUPPORTED;
-    if (!r) r = find(&address, &bytes, owner, asked.name.c_str());
-    return answer_variable(s, call, r, address, bytes);
+    s.when_quiet(call, [&s, call, asked, find] {
+        Owner owner{};
+        CUdeviceptr address = 0;
+        size_t bytes = 0;
+        CUresult r = find ? s.objects.get(asked.owner, owner) : CUDA_ERROR_NOT_SUPPORTED;
+        if (!r) r = find(&address, &bytes, owner, asked.name.c_str());
+        answer_variable(s, call, r, address, bytes);
+    });
+    return {};
 }
 
 }  // namespace
@@ -100,9 +103,10 @@ template <class Owner, class Find> Result<void> variable(Session &s, Call &call,
 Result<void> cuMemAllocManaged(Session &s, Call &call)
 {
     const auto step = call.body.value<MirrorStep>();
-    if (step == MirrorStep::reserve) return reserve(s, call);
     if (step == MirrorStep::push) return push(s, call);
-    if (step == MirrorStep::pull) return pull(s, call);
+    if (step == MirrorStep::pull) return pull(s, call, call.relief ? call.relief : s.context());
+    if (call.relief) return call.decline();
+    if (step == MirrorStep::reserve) return reserve(s, call);
     if (step == MirrorStep::back_mapped) return back_mapped(s, call);
     const auto address = call.body.value<uint64_t>();
     if (!call.body.at_end() || (step != MirrorStep::back && step != MirrorStep::release))

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Modules, libraries and the functions in them (wire/module_bodies.h).
+#include <memory>
+
 #include "wire/launch_limits.h"
 #include "wire/module_bodies.h"
 #include "worker/calls/image.h"
@@ -20,17 +22,29 @@ struct Wrapper {
     const void *const *objects = nullptr;
 };
 
-// A load as it came: the image rebuilt in this process's memory.
-struct Load {
-    wire::LoadHead head;
+// The image rebuilt in this process's memory. A driver that loads kernels when they are first used
+// (CUDA_MODULE_LOADING) reads it then, so it lives as long as its module or library.
+struct Code {
     std::vector<std::vector<uint8_t>> parts;  // each ends with a NUL that is not part of it
     std::vector<const void *> pointers;
-    Jit jit;
     Wrapper wrapper;
+
+    const void *image(wire::ImageWrapping);
+};
+
+// A load as it came.
+struct Load {
+    wire::LoadHead head;
+    std::shared_ptr<Code> code = std::make_shared<Code>();
+    Jit jit;
     Image bytes;
 
     Result<void> read(Session &s, const Call &call);
-    const void *image();
+    const void *image()
+    {
+        jit.add_logs();
+        return code->image(head.wrapping);
+    }
 };
 
 Result<void> Load::read(Session &s, const Call &call)
@@ -47,50 +61,52 @@ Result<void> Load::read(Session &s, const Call &call)
     for (uint64_t size : head.parts) {
         const uint8_t *p = image.bytes(size);
         if (!p) break;
-        parts.emplace_back(p, p + size).push_back(0);
+        code->parts.emplace_back(p, p + size).push_back(0);
     }
     return image.at_end() ? Result<void>()
                           : error(ErrorKind::invalid, "its parts do not fit its image");
 }
 
-const void *Load::image()
+const void *Code::image(wire::ImageWrapping wrapping)
 {
-    jit.add_logs();
     for (const auto &part : parts) pointers.push_back(part.data());
-    if (!head.wrapped) return pointers[0];
+    if (wrapping == wire::ImageWrapping::none) return pointers[0];
     pointers.push_back(nullptr);
     wrapper.data = pointers[0];
-    if (parts.size() > 1) {
+    const bool linked = wrapping == wire::ImageWrapping::linked;
+    if (linked || parts.size() > 1) {
         wrapper.version = 2;
-        wrapper.objects = pointers.data();
+        wrapper.objects = pointers.data() + linked;
     }
     return &wrapper;
 }
 
-// What is told of a function or kernel.
-template <class Get> wire::FunctionText describe(const char *name, Get get)
+// What is told of a function or kernel. cuFuncGetParamInfo answers INVALID_VALUE behind the last
+// parameter; another error is the function's own, as a driver may load it only now.
+template <class Get> CUresult describe(wire::FunctionText &d, const char *name, Get get)
 {
-    wire::FunctionText d{name ? name : "", {}};
+    d = {name ? name : "", {}};
     size_t offset = 0, bytes = 0;
-    for (size_t i = 0; get(i, &offset, &bytes) == CUDA_SUCCESS; i++)
+    CUresult r;
+    for (size_t i = 0; !(r = get(i, &offset, &bytes)); i++)
         d.parameters.push_back({static_cast<uint32_t>(offset), static_cast<uint32_t>(bytes)});
-    return d;
+    return r == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : r;
 }
 
-wire::FunctionText describe(CUfunction f)
+CUresult describe(wire::FunctionText &d, CUfunction f)
 {
     const char *name = nullptr;
     if (auto get = DRIVER(cuFuncGetName)) get(&name, f);
-    return describe(name, [&](size_t i, size_t *offset, size_t *bytes) {
+    return describe(d, name, [&](size_t i, size_t *offset, size_t *bytes) {
         return DRIVER(cuFuncGetParamInfo)(f, i, offset, bytes);
     });
 }
 
-wire::FunctionText describe(CUkernel k)
+CUresult describe(wire::FunctionText &d, CUkernel k)
 {
     const char *name = nullptr;
     if (auto get = DRIVER(cuKernelGetName)) get(&name, k);
-    return describe(name, [&](size_t i, size_t *offset, size_t *bytes) {
+    return describe(d, name, [&](size_t i, size_t *offset, size_t *bytes) {
         return DRIVER(cuKernelGetParamInfo)(k, i, offset, bytes);
     });
 }
@@ -140,9 +156,12 @@ void list_found(wire::Writer &w, Owner owner, Count count_of, List list)
     if (count_of(&count, owner) || !count || count > kMostListed) return;
     std::vector<Found> found(count);
     if (list(found.data(), count, owner)) return;
+    std::vector<wire::FunctionText> texts(count);
+    for (unsigned i = 0; i < count; i++)
+        if (describe(texts[i], found[i])) return;
     w.value(count);
-    for (Found f : found) describe(f).write(w);
-    for (Found f : found) w.value(limits(f));
+    for (const wire::FunctionText &text : texts) text.write(w);
+    for (unsigned i = 0; i < count; i++) w.value(limits(found[i]));
 }
 void list_found(wire::Writer &w, CUmodule m)
 {
@@ -154,25 +173,60 @@ void list_found(wire::Writer &w, CUlibrary l)
     list_found<CUkernel>(w, l, DRIVER(cuLibraryGetKernelCount), DRIVER(cuLibraryEnumerateKernels));
 }
 
-// `load` calls the driver.
+// `load_image` calls the driver.
 template <class Made, class LoadImage>
-Result<void> serve_load(Session &s, Call &call, LoadImage &&load_image)
+Result<void> serve_load(Session &s, Call &call, LoadImage load_image)
 {
-    Load load;
-    if (auto r = load.read(s, call); !r) return r;
-    Made made{};
-    CUresult result = load.bytes.missing ? CUDA_ERROR_NOT_FOUND
-                                         : load_image(&made, load, load.image());
-    if (!result && !s.objects.set(load.head.made, made)) result = CUDA_ERROR_INVALID_VALUE;
-    std::vector<uint8_t> answer;
-    wire::Writer w(answer);
-    w.value(load.bytes.answer(s, result));
-    load.jit.write_logs(w);
-    if (!result) list_found(w, made);
-    s.finish(call, result, answer);
-    if (!result) load.bytes.keep(s);
+    auto load = std::make_shared<Load>();
+    if (auto r = load->read(s, call); !r) return r;
+    s.when_quiet(call, [&s, call, load, load_image] {
+        Made made{};
+        const Input::Away away(s.input, s.callbacks.any());
+        CUresult result = load->bytes.missing ? CUDA_ERROR_NOT_FOUND
+                                              : load_image(&made, *load, load->image());
+        if (!result && !s.objects.set(load->head.made, made)) result = CUDA_ERROR_INVALID_VALUE;
+        if (!result) s.objects.keep(load->head.made, load->code);
+        std::vector<uint8_t> answer;
+        wire::Writer w(answer);
+        w.value(load->bytes.answer(s, result));
+        load->jit.write_logs(w);
+        if (!result) list_found(w, made);
+        s.finish(call, result, answer);
+        if (!result) load->bytes.keep(s);
+    });
     return {};
 }
+
+// A function of a module is loaded when it is found: else a driver that loads kernels when they are
+// first used would do so at the launch, for which nobody waits.
+void load_now(Session &s, CUfunction f)
+{
+    if (auto load = DRIVER(cuFuncLoad); load && !s.callbacks.client_is_waited_for()) load(f);
+}
+void load_now(Session &, CUkernel) {}
+
+// Without a current context NVIDIA's driver tells the parameters of some kernels only.
+class SomeContext {
+public:
+    SomeContext()
+    {
+        CUcontext context = nullptr;
+        if (DRIVER(cuCtxGetCurrent)(&context) || context ||
+            DRIVER(cuDevicePrimaryCtxRetain)(&context, 0))
+            return;
+        retained_ = true;
+        DRIVER(cuCtxSetCurrent)(context);
+    }
+    ~SomeContext()
+    {
+        if (!retained_) return;
+        DRIVER(cuCtxSetCurrent)(nullptr);
+        DRIVER(cuDevicePrimaryCtxRelease)(0);
+    }
+
+private:
+    bool retained_ = false;
+};
 
 // A look-up of `Found` in `Owner`; `find` asks the driver.
 template <class Found, class Owner, class Find>
@@ -180,21 +234,31 @@ Result<void> serve_find(Session &s, Call &call, Find find)
 {
     const auto asked = wire::FunctionLookUp::read(call.body);
     if (!call.body.at_end()) return misfit();
-    Owner owner{};
-    Found found{};
-    // Parameter layouts are needed to carry launches out (CUDA 12.4).
-    CUresult r = DRIVER(cuFuncGetParamInfo) ? s.objects.get(asked.owner, owner)
-                                            : CUDA_ERROR_NOT_SUPPORTED;
-    if (!r) r = find(&found, owner, asked.name.c_str());
-    if (!r && !s.objects.set(asked.found, found)) r = CUDA_ERROR_INVALID_VALUE;
-    std::vector<uint8_t> answer;
-    if (!r) {
-        auto d = describe(found);
-        wire::Writer w(answer);
-        if (call.wants_reply()) d.write(w), w.value(limits(found));
-        s.objects.set_function(asked.found, asked.owner, std::move(d.parameters));
-    }
-    s.finish(call, r, answer);
+    s.when_quiet(call, [&s, call, asked, find] {
+        Owner owner{};
+        Found found{};
+        // Parameter layouts are needed to carry launches out (CUDA 12.4).
+        CUresult r = DRIVER(cuFuncGetParamInfo) ? s.objects.get(asked.owner, owner)
+                                                : CUDA_ERROR_NOT_SUPPORTED;
+        if (!r) r = find(&found, owner, asked.name.c_str());
+        if (!r && !s.objects.set(asked.found, found)) r = CUDA_ERROR_INVALID_VALUE;
+        if (!r) load_now(s, found);
+        std::vector<uint8_t> answer;
+        wire::FunctionText d;
+        CUresult unknown = r ? r : describe(d, found);
+        if (unknown == CUDA_ERROR_INVALID_CONTEXT && !r && call.wants_reply()) {
+            SomeContext context;
+            unknown = describe(d, found);
+        }
+        // Posted, the client knows them already.
+        if (!r && unknown && call.wants_reply()) r = unknown, s.objects.end(asked.found);
+        if (!unknown) {
+            wire::Writer w(answer);
+            if (call.wants_reply()) d.write(w), w.value(limits(found));
+            s.objects.set_function(asked.found, asked.owner, std::move(d.parameters));
+        }
+        s.finish(call, r, answer);
+    });
     return {};
 }
 
@@ -219,7 +283,8 @@ Result<void> serve_enumerate(Session &s, Call &call, List list)
     for (size_t i = 0; !r && i < found.size(); i++) {
         const HandleId id = s.objects.number(found[i]);
         w.value(id);
-        auto d = describe(found[i]);
+        wire::FunctionText d;
+        if ((r = describe(d, found[i]))) break;
         d.write(w);
         s.objects.set_function(id, asked.owner, std::move(d.parameters));
     }
@@ -241,7 +306,7 @@ Result<void> cuLibraryEnumerateKernels(Session &s, Call &call)
 
 Result<void> cuModuleLoadDataEx(Session &s, Call &call)
 {
-    return serve_load<CUmodule>(s, call, [&](CUmodule *module, Load &load, const void *image) {
+    return serve_load<CUmodule>(s, call, [](CUmodule *module, Load &load, const void *image) {
         return DRIVER(cuModuleLoadDataEx)(module, image, load.jit.count(), load.jit.options.data(),
                                           load.jit.values.data());
     });
@@ -249,11 +314,12 @@ Result<void> cuModuleLoadDataEx(Session &s, Call &call)
 
 Result<void> cuLibraryLoadData(Session &s, Call &call)
 {
-    return serve_load<CUlibrary>(s, call, [&](CUlibrary *library, Load &load, const void *image) {
+    return serve_load<CUlibrary>(s, call, [](CUlibrary *library, Load &load, const void *image) {
         auto function = DRIVER(cuLibraryLoadData);
         if (!function) return CUDA_ERROR_NOT_SUPPORTED;
+        CUlibraryOption kept = CU_LIBRARY_BINARY_IS_PRESERVED;  // the driver needs no copy
         return function(library, image, load.jit.options.data(), load.jit.values.data(),
-                        load.jit.count(), nullptr, nullptr, 0);
+                        load.jit.count(), &kept, nullptr, 1);
     });
 }
 

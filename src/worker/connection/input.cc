@@ -24,6 +24,13 @@ void Input::on_pause(std::function<bool()> at_once, std::function<void()> pause)
 
 ssize_t Input::take(void *to, size_t bytes, int timeout)
 {
+    if (const size_t have = ahead_.size() - ahead_begin_) {
+        const size_t n = std::min(have, bytes);
+        memcpy(to, ahead_.data() + ahead_begin_, n);
+        ahead_begin_ += n;
+        if (n == have) ahead_.clear(), ahead_.shrink_to_fit(), ahead_begin_ = 0;
+        return static_cast<ssize_t>(n);
+    }
     const ssize_t n = from_->receive(to, bytes, timeout);
     if (n > 0) Metering::here().received(static_cast<size_t>(n));
     return n;
@@ -72,7 +79,12 @@ std::span<const uint8_t> Input::rest()
     return {buffer_.get() + begin, end_ - begin};
 }
 
-bool Input::empty() const { return begin_ == end_ && !packed(); }
+bool Input::empty() const { return begin_ == end_ && ahead_.empty() && !packed(); }
+
+bool Input::comes_within(int timeout) const
+{
+    return !empty() || from_->wait(net::Transport::kData, timeout);
+}
 
 void Input::use(net::Unpacker &unpacker, net::LinkMeter *meter, std::function<void(uint64_t)> tell)
 {
@@ -129,7 +141,7 @@ Result<void> Input::read_raw(void *to, size_t bytes)
 
 net::Lent Input::lend(size_t most)
 {
-    if (begin_ != end_) return {};
+    if (begin_ != end_ || !ahead_.empty()) return {};
     // A transport that lends nothing is not waited for.
     if (!from_->lends()) return {};
     using enum net::Transport::Event;
@@ -141,6 +153,54 @@ net::Lent Input::lend(size_t most)
     const net::Lent lent = from_->lend(most);
     Metering::here().received(lent.bytes);
     return lent;
+}
+
+void Input::set_away(bool away)
+{
+    std::lock_guard lock(*ahead_mutex_);
+    away_ = away;
+    away_since_ = std::chrono::steady_clock::now();
+    looked_at_ = ahead_begin_;
+}
+
+// What is in the buffer comes first, then what was fetched before, then what comes now.
+void Input::fetch_ahead()
+{
+    if (begin_ != end_) {
+        ahead_.erase(ahead_.begin(), ahead_.begin() + static_cast<ptrdiff_t>(ahead_begin_));
+        ahead_.insert(ahead_.begin(), buffer_.get() + begin_, buffer_.get() + end_);
+        begin_ = end_;
+        ahead_begin_ = looked_at_ = 0;
+    }
+    constexpr size_t kStep = 64 << 10;
+    while (ahead_.size() - ahead_begin_ < kMostAhead) {
+        const size_t had = ahead_.size();
+        ahead_.resize(had + kStep);
+        const ssize_t n = from_->receive(ahead_.data() + had, kStep, 0);
+        ahead_.resize(had + static_cast<size_t>(std::max<ssize_t>(n, 0)));
+        if (n <= 0) return;  // an end or a fault the reader finds itself
+        Metering::here().received(static_cast<size_t>(n));
+    }
+}
+
+bool Input::look_ahead(const Take &take)
+{
+    std::lock_guard lock(*ahead_mutex_);
+    if (!away_ || std::chrono::steady_clock::now() < away_since_ + kAwayForLong) return false;
+    fetch_ahead();
+    wire::FrameHeader h;
+    while (ahead_.size() - looked_at_ >= sizeof h) {
+        memcpy(&h, ahead_.data() + looked_at_, sizeof h);
+        const size_t bytes = sizeof h + h.bytes;
+        if (ahead_.size() - looked_at_ < bytes) break;
+        const auto frame = ahead_.begin() + static_cast<ptrdiff_t>(looked_at_);
+        if (take(h, ahead_.data() + looked_at_ + sizeof h))
+            ahead_.erase(frame, frame + static_cast<ptrdiff_t>(bytes));
+        else
+            looked_at_ += bytes;
+    }
+    if (ahead_.size() == ahead_begin_) ahead_.clear(), ahead_begin_ = looked_at_ = 0;
+    return ahead_.size() - ahead_begin_ < kMostAhead;
 }
 
 Result<wire::FrameHeader> Input::header()

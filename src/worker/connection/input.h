@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading frames: buffered for small ones, straight to their destination for large ones.
+//
+// One thread reads, the dispatcher. While it may wait in the driver (Away), another one may look at
+// what comes meanwhile.
 #pragma once
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -57,10 +62,40 @@ public:
     std::span<const uint8_t> rest();
     // Whether what is read now came in parts.
     bool packed() const;
+    // Whether there is something to read, or the end, after so many milliseconds at most.
+    bool comes_within(int timeout) const;
     // Whether all that came was taken.
     bool empty() const;
 
+    // The reader leaves the stream to look_ahead() as long as this lives, where `really`. Between
+    // two frames only: what it has of the one before stays valid.
+    class Away {
+    public:
+        Away(Input &input, bool really) : input_(really && !input.packed() ? &input : nullptr)
+        {
+            if (input_) input_->set_away(true);
+        }
+        ~Away()
+        {
+            if (input_) input_->set_away(false);
+        }
+        Away(const Away &) = delete;
+        Away &operator=(const Away &) = delete;
+
+    private:
+        Input *const input_;
+    };
+    // Where the reader has been away for kAwayForLong, this gets every whole frame that has come
+    // meanwhile, in order and each once; the reader will not see those that it answers true to.
+    // Does not wait. False: the reader is not away, or no more is kept for it (kMostAhead). Any
+    // other thread.
+    static constexpr std::chrono::milliseconds kAwayForLong{5};
+    using Take = std::function<bool(const wire::FrameHeader &, const uint8_t *body)>;
+    bool look_ahead(const Take &);
+
 private:
+    void set_away(bool away);
+    void fetch_ahead();
     bool fill();
     Error ended() const;
     ssize_t receive(void *to, size_t bytes);
@@ -80,6 +115,13 @@ private:
     // worker is started beside it.
     static constexpr unsigned kFirstWaits = 16;
     Spin spin_{kFirstWaits};
+    static constexpr size_t kMostAhead = 64 << 20;
+    std::unique_ptr<std::mutex> ahead_mutex_ = std::make_unique<std::mutex>();
+    bool away_ = false;  // as all below, with that mutex held; while it is not, the
+                         // reader's alone
+    std::chrono::steady_clock::time_point away_since_;
+    std::vector<uint8_t> ahead_;  // came while it was away; from ahead_begin_ on it has not read it
+    size_t ahead_begin_ = 0, looked_at_ = 0;
     net::Unpacker *unpacker_ = nullptr;
     net::LinkMeter *meter_ = nullptr;
     std::function<void(uint64_t)> tell_;

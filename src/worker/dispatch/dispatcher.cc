@@ -13,6 +13,7 @@
 #include "worker/calls/services.h"
 #include "worker/dispatch/overtaking.h"
 #include "worker/dispatch/placed_memory.h"
+#include "worker/dispatch/relief.h"
 #include "worker/host/nvml.h"
 #include "worker/host/status.h"
 #include "worker/limits/metering.h"
@@ -31,9 +32,13 @@ Result<void> Dispatcher::run()
     return r;
 }
 
+// Milliseconds between looks at calls that wait for host functions.
+constexpr int kLook = 5;
+
 Result<void> Dispatcher::carry_out()
 {
     for (;;) {
+        while (session.carry_out_late() && !session.input.comes_within(kLook)) continue;
         auto h = session.input.header();
         if (!h) session.turns.look_at_memory();
         if (!h && h.error().text.empty()) return {};  // the client has ended
@@ -108,6 +113,11 @@ Result<void> Dispatcher::step(const wire::FrameHeader &h)
         session.finish(call, r);
         return {};
     }
+    if (session.callbacks.any() && !relief_) relief_ = start_relief(session);
+    // A handler that reads its body itself leaves the stream when it has it. Calls that relieve
+    // never overtake each other.
+    Input::Away away(session.input,
+                     relief_ && !service.streams && !calls::info(call.id).facts.relieves);
     auto served = service.handle(session, call);
     if (!served) return std::move(served).error().in(calls::info(call.id).symbol);
     return {};

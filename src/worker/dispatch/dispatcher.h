@@ -49,6 +49,7 @@ private:
     Packing packing_{session.input, session.sender};
     Fd channel_;
     bool first_ = true;  // frame
+    bool relief_ = false;
 };
 
 }  // namespace rgpu::worker

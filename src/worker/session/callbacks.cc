@@ -11,7 +11,40 @@ namespace rgpu::worker {
 namespace {
 // Host functions in streams, and in graphs: more are no program's.
 constexpr size_t kMostGates = 1 << 17;
+
+CUcontext current()
+{
+    CUcontext context = nullptr;
+    DRIVER(cuCtxGetCurrent)(&context);
+    return context;
+}
 }  // namespace
+
+class Callbacks::Standing {
+public:
+    Standing(Callbacks &all, CUcontext context) : all_(all), it_(all.standing_.insert(context))
+    {
+        all_.stopped_.notify_all();
+    }
+    ~Standing() { all_.standing_.erase(it_); }
+
+private:
+    Callbacks &all_;
+    const std::multiset<CUcontext>::iterator it_;
+};
+
+CUcontext Callbacks::wait_until_one_stands()
+{
+    std::unique_lock lock(mutex_);
+    stopped_.wait(lock, [&] { return !standing_.empty(); });
+    return *standing_.begin();
+}
+
+CUcontext Callbacks::stands()
+{
+    std::lock_guard lock(mutex_);
+    return standing_.empty() ? nullptr : *standing_.begin();
+}
 
 CUresult Callbacks::enqueue(CUstream stream, uint64_t token)
 {
@@ -21,7 +54,8 @@ CUresult Callbacks::enqueue(CUstream stream, uint64_t token)
         if (gates_.size() >= kMostGates) return CUDA_ERROR_OUT_OF_MEMORY;
         auto &slot = gates_[token];
         if (slot) return CUDA_ERROR_INVALID_VALUE;
-        slot = std::make_unique<Gate>(Gate{this, token, false});
+        slot = std::make_unique<Gate>(Gate{this, token, current()});
+        any_ = true;
         gate = slot.get();
     }
     CUresult r = DRIVER(cuLaunchHostFunc)(stream, reached, gate);
@@ -43,7 +77,10 @@ void Callbacks::reached(void *data)
     all.send_past_();
     all.sender_.callback(gate->token, CUDA_SUCCESS);
     std::unique_lock lock(all.mutex_);
-    all.opened_.wait(lock, [&] { return gate->open; });
+    {
+        Standing standing(all, gate->context);
+        all.opened_.wait(lock, [&] { return gate->open; });
+    }
     all.turns_.gate(false);
     all.gates_.erase(gate->token);
 }
@@ -65,7 +102,8 @@ void *Callbacks::graph_function(uint64_t token)
 {
     std::lock_guard lock(mutex_);
     auto &f = graphs_[token];
-    if (!f) f = std::make_unique<GraphFunction>(GraphFunction{this, token, 0});
+    if (!f) f = std::make_unique<GraphFunction>(GraphFunction{this, token, current()});
+    any_ = true;
     return f.get();
 }
 
@@ -82,8 +120,10 @@ void Callbacks::graph_reached(void *data)
     all.send_past_();
     all.sender_.callback(f->token, CUDA_SUCCESS);
     std::unique_lock lock(all.mutex_);
+    Standing standing(all, f->context);
+    f->standing++;
     all.opened_.wait(lock, [&] { return f->done > 0; });
-    f->done--;
+    f->standing--, f->done--;
 }
 
 CUresult Callbacks::capture(CUstream stream, uint64_t token)
@@ -95,6 +135,15 @@ bool Callbacks::pending()
 {
     std::lock_guard lock(mutex_);
     return !gates_.empty() || !graphs_.empty();
+}
+
+bool Callbacks::client_is_waited_for()
+{
+    std::lock_guard lock(mutex_);
+    return std::any_of(gates_.begin(), gates_.end(),
+                       [](const auto &g) { return !g.second->open; }) ||
+           std::any_of(graphs_.begin(), graphs_.end(),
+                       [](const auto &g) { return g.second->standing > g.second->done; });
 }
 
 bool Callbacks::waits_for_client()

@@ -35,6 +35,27 @@ CUresult Session::enter(HandleId id, bool &gone)
     return CUDA_SUCCESS;
 }
 
+void Session::when_quiet(const Call &call, std::function<void()> carry_out)
+{
+    if (!call.wants_reply() || !callbacks.any() || !callbacks.client_is_waited_for())
+        return carry_out();
+    late_.push_back(
+        {call.header.value, std::chrono::steady_clock::now() + kPatience, std::move(carry_out)});
+}
+
+bool Session::carry_out_late()
+{
+    while (!late_.empty() && (!callbacks.client_is_waited_for() ||
+                              std::chrono::steady_clock::now() >= late_.front().at_last)) {
+        const Late late = std::move(late_.front());
+        late_.pop_front();
+        bool gone = false;
+        enter(late.context, gone);
+        late.carry_out();
+    }
+    return !late_.empty();
+}
+
 void Session::finish(const Call &call, CUresult result, const std::vector<uint8_t> &body)
 {
     result = call.told(result);

@@ -7,6 +7,9 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -36,6 +39,16 @@ struct Call {
     calls::CallId id{};
     wire::Reader body{nullptr, 0};
     bool context_gone = false;  // the client thread's current context has been destroyed
+    // The current context of a thread that is not the dispatcher's, which carries the call out
+    // while that waits in the driver (dispatch/relief.h). A handler that cannot be called so
+    // declines.
+    CUcontext relief = nullptr;
+    bool declined = false;
+    Result<void> decline()
+    {
+        declined = true;
+        return {};
+    }
 
     // What a driver says of a call that needs that context.
     CUresult told(CUresult r) const
@@ -73,6 +86,15 @@ public:
     CUresult enter(HandleId context, bool &gone);
     CUcontext context() const { return context_; }
 
+    // Carries out a call that the client waits for, in its context: now, or when no queued work
+    // waits for a host function. NVIDIA's driver may wait for all work of the context in it,
+    // without taking other calls meanwhile, and the client may need some to end its function. A
+    // function may wait for the very call, too: after kPatience it is carried out whatever there
+    // is.
+    void when_quiet(const Call &, std::function<void()> carry_out);
+    // Those whose time has come; false where none is left. Before a frame is waited for.
+    bool carry_out_late();
+
     // Answers a call that has been carried out: now, and for a posted call only if it failed (then
     // it is remembered for the next call that waits).
     void finish(const Call &, CUresult, const std::vector<uint8_t> &body = {});
@@ -106,6 +128,13 @@ private:
     Console &console_;
     std::unique_ptr<net::Transport> before_;  // the connection, where another way is used now
     CUcontext context_ = nullptr;
+    static constexpr std::chrono::milliseconds kPatience{1000};
+    struct Late {
+        HandleId context = 0;
+        std::chrono::steady_clock::time_point at_last;
+        std::function<void()> carry_out;
+    };
+    std::deque<Late> late_;
     std::atomic<CUresult> posted_error_{CUDA_SUCCESS};
 };
 

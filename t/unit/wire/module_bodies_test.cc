@@ -44,13 +44,14 @@ template <class T> T read_back(const Bytes &body)
 
 Test(module_bodies, load_is_a_number_a_flag_and_the_parts_lengths)
 {
-    const auto body = written(LoadHead{21, true, {3, 0x100000004}});
+    const auto body = written(LoadHead{21, ImageWrapping::objects, {3, 0x100000004}});
     expect_bytes(body,
                  {21, 0, 0, 0, 1, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0});
     Reader r(body.data(), body.size());
     const auto h = LoadHead::read(r);
     cr_assert(h && r.at_end());
-    cr_expect(h->made == 21 && h->wrapped && h->parts.size() == 2 && h->parts[1] == 0x100000004);
+    cr_expect(h->made == 21 && h->wrapping == ImageWrapping::objects && h->parts.size() == 2 &&
+              h->parts[1] == 0x100000004);
 }
 
 Test(module_bodies, load_says_what_is_wrong_with_its_parts)
@@ -60,11 +61,15 @@ Test(module_bodies, load_says_what_is_wrong_with_its_parts)
         const auto h = LoadHead::read(r);
         return h ? "" : h.error().text;
     };
-    auto body = written(LoadHead{21, false, {3, 4}});
+    auto body = written(LoadHead{21, ImageWrapping::none, {3, 4}});
     for (size_t n = 9; n < body.size(); n++)
         cr_expect_eq(problem({body.begin(), body.begin() + static_cast<ptrdiff_t>(n)}),
                      "its parts do not fit its body");
-    cr_expect_eq(problem(written(LoadHead{21, false, {}})), "0 parts");
+    cr_expect_eq(problem(written(LoadHead{21, ImageWrapping::none, {}})), "0 parts");
+    body[4] = 3;
+    cr_expect_eq(problem(body), "wrapping 3");
+    body[4] = 2;
+    cr_expect_eq(problem(body), "");
     body[5] = 0xff, body[6] = 0xff, body[7] = 0xff, body[8] = 0xff;
     cr_expect_eq(problem(body), "4294967295 parts");
 }

@@ -35,6 +35,7 @@ CUresult load_with(CUmodule *module, const JitOptions &options, const Load &load
         complain("loading a module: %s", log.c_str());
         return rc;
     }
+    if (driver().settings.loading_waits) c->synchronize();
     publish(made);
     *module = made->handle();
     return CUDA_SUCCESS;

@@ -81,6 +81,12 @@ Result<Settings> Settings::from_environment()
             return error(ErrorKind::invalid,
                          "RGPU_SOFTGPU_COMPUTE_CAPABILITY=%s: write for example 8.0", v);
     if (const char *v = variable("RGPU_SOFTGPU_NAME")) s.name = std::string(v).substr(0, kMaxName);
+    if (const char *v = variable("RGPU_SOFTGPU_LOADING")) {
+        if (strcmp(v, "waits") != 0)
+            return error(ErrorKind::invalid,
+                         "RGPU_SOFTGPU_LOADING=%s: write waits, or leave it unset", v);
+        s.loading_waits = true;
+    }
     if (const char *v = variable("RGPU_SOFTGPU_ADDRESSES")) {
         if (strcmp(v, "low"))
             return error(ErrorKind::invalid,

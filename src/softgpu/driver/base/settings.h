@@ -27,6 +27,10 @@ struct Settings {
     bool shares = true;
     bool low_addresses = false;  // RGPU_SOFTGPU_ADDRESSES: "low" for programs under ThreadSanitizer
 
+    // RGPU_SOFTGPU_LOADING: "waits" for the context's work, as NVIDIA's driver does when it loads a
+    // module.
+    bool loading_waits = false;
+
     static Result<Settings> from_environment();
     int compute_capability() const { return major * 10 + minor; }
 };
