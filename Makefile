@@ -401,7 +401,10 @@ $(O)/cuda/features/%: t/cuda/features/%/main.cu t/cuda/features/%/part.cu t/cuda
 .PHONY: examples cuda venv
 examples: $(EXAMPLES) ## the CUDA examples, static and shared cudart
 	@:
-cuda: $(CUDA_PROGRAMS) $(FEATURES) ## all CUDA programs: examples and those of the tests
+$(O)/gpu/facts: t/gpu/facts.cu
+	$(call say,NVCC)mkdir -p $(@D) && $(NVCC) -O2 -std=c++17 -gencode arch=compute_75,code=compute_75 -cudart static \
+	    -o $@ $< -L$(CUDA)/lib64/stubs -lcuda
+cuda: $(CUDA_PROGRAMS) $(FEATURES) $(O)/gpu/facts ## all CUDA programs: examples and those of the tests
 	@:
 
 # --- benchmarks: t/bench/*.bench, each with the programs that it names, built from t/bench/

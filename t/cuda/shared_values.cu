@@ -20,6 +20,7 @@
             exit(1); \
         } \
     } while (0)
+#undef TRUE
 #define TRUE(what) \
     do { \
         if (!(what)) { \

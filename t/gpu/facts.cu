@@ -52,12 +52,13 @@ void say(const char *name, double value, const char *unit)
 }
 
 __device__ int first_variable, second_variable[1000];
-__global__ void one() {}
+__device__ __noinline__ int function(int x) { return x + first_variable; }
+__device__ int (*volatile pointer)(int) = function;
 __global__ void addresses(uint64_t *out)
 {
     out[0] = uint64_t(&first_variable);
     out[1] = uint64_t(&second_variable);
-    out[2] = uint64_t(&one);
+    out[2] = uint64_t(pointer);
     out[3] = uint64_t(malloc(64));
     int local = int(out[0]);
     out[4] = uint64_t(&local);
@@ -173,8 +174,8 @@ void memory()
     say("memory.granularity", double(granularity), "bytes");
     CUdeviceptr base;
     MUST(cuMemAddressReserve(&base, kBandBytes, 2 << 20, kBand, 0));
-    for (uint64_t bytes : {uint64_t{4} << 10, uint64_t{2} << 20, uint64_t{64} << 20,
-                           uint64_t{1} << 30}) {
+    for (uint64_t bytes :
+         {uint64_t{4} << 10, uint64_t{2} << 20, uint64_t{64} << 20, uint64_t{1} << 30}) {
         double t[8] = {};
         constexpr int kTimes = 50;
         const uint64_t whole = (bytes + granularity - 1) / granularity * granularity;
@@ -204,7 +205,17 @@ void memory()
             say(("memory." + std::to_string(bytes >> 10) + "KiB." + names[k]).c_str(),
                 t[k] / kTimes * 1e6, "us");
     }
-    // Pages of 2 MiB, side by side: access for all of them in one call.
+    MUST(cuMemAddressFree(base, kBandBytes));
+}
+
+// Pages of 2 MiB, side by side: access for all of them in one call.
+void pages()
+{
+    start();
+    CUmemAllocationProp prop = pinned();
+    CUmemAccessDesc access = both_ways();
+    CUdeviceptr base;
+    MUST(cuMemAddressReserve(&base, kBandBytes, 2 << 20, kBand, 0));
     constexpr int kPages = 512;
     std::vector<CUmemGenericAllocationHandle> handles(kPages);
     double begin = now();
@@ -221,7 +232,17 @@ void memory()
     MUST(cuMemUnmap(base, kPages * (uint64_t{2} << 20)));
     say("memory.pages.unmap", (now() - begin) / kPages * 1e6, "us a page, in one call");
     for (auto handle : handles) MUST(cuMemRelease(handle));
-    // Which of them wait for a kernel that has nothing to do with the memory?
+    MUST(cuMemAddressFree(base, kBandBytes));
+}
+
+// Which calls wait for a kernel that has nothing to do with the memory?
+void beside_kernel()
+{
+    start();
+    CUmemAllocationProp prop = pinned();
+    CUmemAccessDesc access = both_ways();
+    CUdeviceptr base;
+    MUST(cuMemAddressReserve(&base, kBandBytes, 2 << 20, kBand, 0));
     CUmemGenericAllocationHandle handle;
     CUdeviceptr p;
     CUstream stream;
@@ -247,8 +268,8 @@ void memory()
     at[7] = now();
     MUST(cuCtxSynchronize());
     at[8] = now();
-    const char *steps[] = {"create", "map",  "access", "unmap",
-                           "release", "alloc", "free", "kernel_left"};
+    const char *steps[] = {"create",  "map",   "access", "unmap",
+                           "release", "alloc", "free",   "kernel_left"};
     for (int k = 0; k < 8; k++)
         say(("memory.beside_kernel." + std::string(steps[k])).c_str(), (at[k + 1] - at[k]) * 1e6,
             "us");
@@ -267,7 +288,7 @@ void places()
     addresses<<<1, 1>>>(reinterpret_cast<uint64_t *>(out));
     uint64_t found[5];
     MUST(cuMemcpyDtoH(found, out, sizeof found));
-    const char *names[] = {"variable", "array", "kernel", "heap", "local"};
+    const char *names[] = {"variable", "array", "function", "heap", "local"};
     for (int i = 0; i < 5; i++)
         printf("places.%s %#llx address\n", names[i], static_cast<unsigned long long>(found[i]));
     for (int i = 0; i < 3; i++) {
@@ -475,7 +496,7 @@ int main(int argc, char **argv)
     else if (what == "fresh")
         fresh();
     else if (what == "memory")
-        memory();
+        memory(), pages(), beside_kernel();
     else if (what == "places")
         places();
     else if (what == "idle")

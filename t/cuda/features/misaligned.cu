@@ -17,6 +17,7 @@ __global__ void shared_store(int at)
     __shared__ char room[64];
     *(volatile float *)(room + at) = 1.0f;
     __syncthreads();
+    if (room[at] == 2) __trap();
 }
 __global__ void wide(const float *p, float4 *out) { *out = *(const float4 *)p; }
 __global__ void count(int *p) { atomicAdd(p, 1); }
