@@ -568,6 +568,8 @@ pkglibdir = $(libdir)/rgpu
 slurmplugindir ?= $(libdir)/slurm
 sysusersdir ?= $(prefix)/lib/sysusers.d
 systemdunitdir ?= $(prefix)/lib/systemd/system
+# Debian's folder; others have site-functions.
+zshcompletionsdir ?= $(datadir)/zsh/vendor-completions
 # Where Slurm's own plugins and files are.
 slurm_plugindir ?= $(firstword $(wildcard $(SLURM)/lib/*/slurm-wlm $(SLURM)/lib/slurm $(SLURM)/lib64/slurm) $(SLURM)/lib/slurm)
 slurm_sysconfdir ?= /etc/slurm
@@ -610,9 +612,9 @@ install: all ## install below DESTDIR (prefix=, sysconfdir= ... as configure has
 	    test -e $(D)$(sysconfdir)/rgpu/rgpu.conf || { $(call fill_in,$f,$(D)$(sysconfdir)/rgpu/rgpu.conf,644); })
 	$(foreach f,$(patsubst doc/man/%.in,%,$(wildcard doc/man/*.in)),mkdir -p $(D)$(mandir)/man$(subst .,,$(suffix $f)) && \
 	    $(call fill_in,doc/man/$f.in,$(D)$(mandir)/man$(subst .,,$(suffix $f))/$f,644)$(newline)	)
-	$(if $(CLI),install -d $(D)$(datadir)/bash-completion/completions $(D)$(datadir)/zsh/vendor-completions && \
+	$(if $(CLI),install -d $(D)$(datadir)/bash-completion/completions $(D)$(zshcompletionsdir) && \
 	    $(CLI) completion bash > $(D)$(datadir)/bash-completion/completions/rgpu && \
-	    $(CLI) completion zsh > $(D)$(datadir)/zsh/vendor-completions/_rgpu)
+	    $(CLI) completion zsh > $(D)$(zshcompletionsdir)/_rgpu)
 	install -m 644 README.md NEWS.md $(D)$(docdir)
 	install -d $(D)$(docdir)/doc && install -m 644 $(wildcard doc/*.md doc/*.svg) $(D)$(docdir)/doc
 
@@ -624,17 +626,34 @@ uninstall: all ## remove what `make install` has installed, with the same DESTDI
 
 # --- packages
 
-# A copy of the working tree, as dpkg-buildpackage writes beside the tree that it builds. Variables of this make, such as
-# O=, are not those of the one below: it would clean this build.
-.PHONY: deb
+# tree_in(folder): a copy of the working tree, as both kinds of packages are built outside it.
+tree_in = mkdir -p $1 && git ls-files -z -co --exclude-standard | xargs -0 -I{} sh -c 'test ! -e "{}" || echo "{}"' | \
+	tar -c -T - | tar -x -C $1 && echo '$(commit)' > $1/COMMIT
+# Variables of this make, such as O=, are not those of the one below: it would clean this build.
+own_make = env -u MAKEFLAGS -u MFLAGS -u MAKEOVERRIDES -u MAKELEVEL -u O
+package_jobs = $(or $(JOBS),$(shell nproc))
+
+.PHONY: deb rpm
 deb: ## Debian packages below build/deb, for the release of Debian and Slurm of this machine
 	@command -v dpkg-buildpackage >/dev/null && dpkg-query -W debhelper >/dev/null 2>&1 || \
 	    { echo "make deb needs dpkg-dev and debhelper: apt-get install dpkg-dev debhelper" >&2; exit 1; }
-	rm -rf $(O)/deb && mkdir -p $(O)/deb/rgpu-$(VERSION)
-	git ls-files -z -co --exclude-standard | xargs -0 -I{} sh -c 'test ! -e "{}" || echo "{}"' | tar -c -T - | tar -x -C $(O)/deb/rgpu-$(VERSION)
-	echo '$(commit)' > $(O)/deb/rgpu-$(VERSION)/COMMIT
-	cd $(O)/deb/rgpu-$(VERSION) && env -u MAKEFLAGS -u MFLAGS -u MAKEOVERRIDES -u MAKELEVEL -u O RGPU_CUDA=$(CUDA) dpkg-buildpackage -us -uc -b -j$(or $(JOBS),$(shell nproc))
+	rm -rf $(O)/deb
+	$(call tree_in,$(O)/deb/rgpu-$(VERSION))
+	cd $(O)/deb/rgpu-$(VERSION) && $(own_make) RGPU_CUDA=$(CUDA) dpkg-buildpackage -us -uc -b -j$(package_jobs)
 	@ls -1 $(O)/deb/*.deb
+
+# Where rpm is not what installs packages, its database does not know what is there.
+rpm: ## RPM packages below build/rpm, for the Slurm of this machine (contrib/rpm/rgpu.spec)
+	@for tool in rpmbuild find-debuginfo eu-strip; do command -v $$tool >/dev/null || \
+	    { echo "make rpm needs $$tool: apt-get install rpm debugedit elfutils, or dnf install rpm-build" >&2; exit 1; }; done
+	rm -rf $(O)/rpm && mkdir -p $(O)/rpm/SOURCES
+	$(call tree_in,$(O)/rpm/tree/rgpu-$(VERSION))
+	tar --owner=0 --group=0 --numeric-owner -C $(O)/rpm/tree -czf $(O)/rpm/SOURCES/rgpu-$(VERSION).tar.gz rgpu-$(VERSION)
+	$(own_make) RPM_BUILD_NCPUS=$(package_jobs) rpmbuild -bb $(if $(wildcard /etc/debian_version),--nodeps) \
+	    --define '_topdir $(abspath $(O))/rpm' --define 'rgpu_cuda $(CUDA)' $(if $(RGPU_CXX),--define 'rgpu_cxx $(RGPU_CXX)') \
+	    contrib/rpm/rgpu.spec
+	rm -rf $(O)/rpm/tree $(O)/rpm/BUILD $(O)/rpm/BUILDROOT
+	@ls -1 $(O)/rpm/RPMS/*/*.rpm
 
 # --- the rest
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # configure names everything that is missing at once, with its Debian package.
 . "$(dirname "$0")/lib/tap.sh"
-plan 9
+plan 12
 
 mkdir -p "$T/tree/src/util" "$T/empty"
 cp "$root/configure.ac" "$root/config.mk.in" "$T/tree"
@@ -31,3 +31,10 @@ not_ok "and writes no config.mk" test -e config.mk
 
 try 120 ./configure --with-cuda="${cuda_libs%/*}"
 is "$rc" 0 "with everything there it succeeds" || diag "$err"
+
+sed -i 's/-lmunge | -lhwloc/-lcriterion/' "$T/g++"
+try 120 ./configure CXX="$T/g++" --with-cuda="${cuda_libs%/*}"
+like "$rc $err" "^1 .*Debian: libcriterion-dev" "the tests need Criterion"
+try 120 ./configure CXX="$T/g++" --with-cuda="${cuda_libs%/*}" --disable-tests
+is "$rc" 0 "builds of packages go without it" || diag "$err"
+is "$(sed -n 's/^CRITERION_LIBS *:= *//p' config.mk)" "" "... and link nothing with it"

@@ -16,12 +16,15 @@ is "$rc" 2 "a version that is none is wrong usage"
 echo change >> README.md
 try 20 contrib/release 9.8.7
 is "$rc" 1 "a tree that is not ready is refused"
-like "$err" "not committed.*configure.ac says 0.*debian/changelog begins.*NEWS.md begins" \
+like "$err" \
+    "not committed.*configure.ac says 0.*debian/changelog begins.*spec says 0.*NEWS.md begins" \
     "with everything that is missing, at once"
 git checkout -q README.md
 
 sed -i 's/^AC_INIT(.*/AC_INIT([rgpu], [9.8.7])/' configure.ac
 sed -i '1s/(.*)/(9.8.7)/' debian/changelog
+sed -i 's/^Version: .*/Version: 9.8.7/; s/^\* .*/* Wed Jan 02 2030 rgpu <a@b> - 9.8.7-1/' \
+    contrib/rpm/rgpu.spec
 sed -i '0,/^## .*/s//## 9.8.7 (2030-01-02)/' NEWS.md
 git commit -qam "release: 9.8.7"
 try 60 contrib/release --dry-run 9.8.7
