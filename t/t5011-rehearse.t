@@ -12,6 +12,7 @@ cell() { awk -F ' *[|] *' -v row="$1" -v column="$2" '$3 == row {print $column}'
 rehearse --servers 20 --rounds 2 --at-once 1,3
 is "$rc $err" "0 " "twenty servers"
 is "$(cell "rgpu list" 8)" 20 "rgpu list asks each of them once"
+is "$(cell "rgpu slurm sync --snapshot-only" 8)" 20 "... as rgpu slurm sync does"
 is "$(cell "rgpu request, 1 at once" 8)" 40 "a reservation asks each twice"
 is "$(cell "rgpu release, 3 at once" 8)" 1 "a release asks one"
 is "$(cell "rgpu request, 3 at once" 9) $(cell "rgpu release, 3 at once" 9)" "0 of 6 0 of 6" \
