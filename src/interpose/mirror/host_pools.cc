@@ -68,7 +68,10 @@ CUresult check(const CUmemPoolProps &p)
     CUmemAllocationProp memory{};
     memory.type = p.allocType, memory.location = p.location;
     if (CUresult r = host_pieces::check(memory)) return r;
-    return p.handleTypes ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+    if (!p.handleTypes) return CUDA_SUCCESS;
+    // cuMemPoolCreate: such a pool has no handles. One of a NUMA node may have; ours has none.
+    return p.location.type == CU_MEM_LOCATION_TYPE_HOST ? CUDA_ERROR_INVALID_VALUE
+                                                        : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 // With the mutex held.
