@@ -12,6 +12,7 @@
 #include "interpose/state/client.h"
 #include "interpose/state/family.h"
 #include "interpose/state/ranges.h"
+#include "interpose/stream/callback.h"
 #include "interpose/stub/by_hand.h"
 #include "interpose/stub/stub.h"
 #include "wire/module_bodies.h"
@@ -240,9 +241,12 @@ CUresult find(calls::SentCall id, T *out, Owner owner, const char *name)
     std::optional<FunctionInfo> info = listed().find(*in, name);
     Reply reply;
     const bool listed_before = info.has_value();
+    // The server's driver may wait for all work while it loads a kernel. Where the program's
+    // functions may be part of that work, the server chooses when it does.
+    const bool posted = listed_before && !any_function_to_come();
     const auto send = [&] {
-        return listed_before ? session()->post(id, current_context(), body)
-                             : session()->ask(id, current_context(), body, reply);
+        return posted ? session()->post(id, current_context(), body)
+                      : session()->ask(id, current_context(), body, reply);
     };
     if (CUresult r = send()) return r;
     made.keep();

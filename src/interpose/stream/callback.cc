@@ -155,6 +155,8 @@ CUresult may_call_back(ServerSession &s)
 
 bool any_function_under_way() { return callbacks().under_way != 0; }
 
+bool any_function_to_come() { return callbacks().in_streams != 0 || any_graph_function(); }
+
 // Both counters go up before a function's frame is sent, and one goes down behind the frame that
 // says that it is over. A function may be put into a stream, and be over, between any two looks.
 NoFunctions::NoFunctions() : begun_(callbacks().ever_in_streams), none_(callbacks().in_streams == 0)

@@ -25,6 +25,8 @@ CUresult may_call_back(ServerSession &);
 
 // Whether functions of the program are in streams that have not been there and back yet.
 bool any_function_under_way();
+// ... or one of ours, or one that was put into a graph.
+bool any_function_to_come();
 
 // Whether all frames that one thread sends in its lifetime come where no stream stands at a
 // function, of the program's or ours, nor comes to one. Else what waits for the GPU on the server

@@ -197,13 +197,17 @@ Result<void> serve_load(Session &s, Call &call, LoadImage load_image)
     return {};
 }
 
-// A function of a module is loaded when it is found: else a driver that loads kernels when they are
+// A function or kernel is loaded when it is found: else a driver that loads them when they are
 // first used would do so at the launch, for which nobody waits.
 void load_now(Session &s, CUfunction f)
 {
     if (auto load = DRIVER(cuFuncLoad); load && !s.callbacks.client_is_waited_for()) load(f);
 }
-void load_now(Session &, CUkernel) {}
+void load_now(Session &s, CUkernel k)
+{
+    CUfunction f = nullptr;
+    if (auto get = DRIVER(cuKernelGetFunction); get && s.context() && !get(&f, k)) load_now(s, f);
+}
 
 // Without a current context NVIDIA's driver tells the parameters of some kernels only.
 class SomeContext {

@@ -120,7 +120,8 @@ Test(input, what_is_taken_is_gone_and_the_rest_keeps_its_order)
     }
     s.send(Stream::frame(6, "g"));
     cr_expect(!s.input->empty() && s.input->comes_within(0));
-    for (const char *wanted : {"3:", "4:d", "5:f", "6:g"}) cr_expect_str_eq(s.next().c_str(), wanted);
+    for (const char *wanted : {"3:", "4:d", "5:f", "6:g"})
+        cr_expect_str_eq(s.next().c_str(), wanted);
     cr_expect(s.input->empty());
     shutdown(s.far, SHUT_WR);
     cr_expect_eq(s.next(), "end");
