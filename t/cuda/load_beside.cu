@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Modules are loaded, and kernels used for the first time, while streams have host functions to
-// come: NVIDIA's driver waits for all work of the context then, so the functions have to be run
-// meanwhile.
+// come, and copies of what these write: NVIDIA's driver waits for all work of the context then, so
+// the functions have to be run meanwhile.
 #include "check.h"
 
 #include <atomic>
@@ -24,6 +24,13 @@ static void CUDART_CB function(void *)
 }
 
 __global__ void add(int *p) { *p += 10; }
+template <int N> __global__ void first_used(int *p) { *p = N; }
+
+template <int N> static void use(int round, int *p, cudaStream_t s)
+{
+    if (round == N) first_used<N><<<1, 1, 0, s>>>(p);
+    if constexpr (N > 1) use<N - 1>(round, p, s);
+}
 
 static std::string code(int n)
 {
@@ -35,8 +42,10 @@ static std::string code(int n)
 
 int main()
 {
-    int *p, got = 0;
+    int *p, *q, *copied, got = 0, used = 0, was = 0;
     CHECK(cudaMalloc(&p, 4));
+    CHECK(cudaMalloc(&q, 4));
+    CHECK(cudaMalloc(&copied, 4));
     CHECK(cudaHostAlloc(&seen, 4, cudaHostAllocMapped));
     *seen = 0;
     cudaStream_t s;
@@ -47,6 +56,9 @@ int main()
         CHECK(cudaLaunchHostFunc(s, function, nullptr));
         CHECK(cudaLaunchHostFunc(s, function, nullptr));
         add<<<1, 1, 0, s>>>(seen);
+        CHECK(cudaMemcpyAsync(copied, seen, 4, cudaMemcpyHostToDevice, s));
+        CHECK(cudaLaunchHostFunc(s, function, nullptr));
+        use<10>(round, q, s);
         // Another thread's calls come in between.
         std::thread other([&] {
             for (int i = 0; i < 100; i++) CHECK(cudaMemsetAsync(p, 0, 4, s));
@@ -60,10 +72,14 @@ int main()
         void *arguments[] = {&p};
         DRIVER(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, arguments, nullptr));
         CHECK(cudaMemcpyAsync(&got, p, 4, cudaMemcpyDeviceToHost, s));
+        CHECK(cudaMemcpyAsync(&used, q, 4, cudaMemcpyDeviceToHost, s));
+        CHECK(cudaMemcpyAsync(&was, copied, 4, cudaMemcpyDeviceToHost, s));
         CHECK(cudaStreamSynchronize(s));
         EXPECT(got == round, "%d", got);
-        EXPECT(calls == 3 * round, "%d", calls.load());
-        EXPECT(*seen == 13 * round + 10, "%d in round %d", *seen, round);
+        EXPECT(used == round, "%d", used);
+        EXPECT(calls == 4 * round, "%d", calls.load());
+        EXPECT(*seen == 14 * round + 10, "%d in round %d", *seen, round);
+        EXPECT(was == 14 * round + 8, "%d was copied in round %d", was, round);
         DRIVER(cuModuleUnload(m));
     }
     puts("right");

@@ -12,6 +12,7 @@
 #include "softgpu/driver/state/driver.h"
 #include "softgpu/driver/state/launch.h"
 #include "softgpu/driver/state/library.h"
+#include "softgpu/driver/state/module.h"
 #include "softgpu/driver/state/stream.h"
 
 namespace rgpu::softgpu::driver {
@@ -31,6 +32,8 @@ CUresult launch_it(CUfunction handle, const Shape &shape, CUstream stream, void 
     if (CUresult rc = find_stream(stream, s)) return rc;
     KernelLaunch l;
     if (CUresult rc = find_function(handle, l.function)) return rc;
+    if (driver().settings.loading_waits && !s->capturing)
+        if (CUresult rc = load_waiting(*l.function)) return rc;
     l.grid = shape.grid;
     l.block = shape.block;
     l.dynamic_shared = shape.shared;

@@ -199,7 +199,7 @@ CUresult load_function(CUfunction handle)
     std::shared_ptr<Function> f;
     std::shared_ptr<const LoadedKernel> code;
     if (CUresult rc = find_function(handle, f)) return rc;
-    return f->code(code);
+    return driver().settings.loading_waits ? load_waiting(*f) : f->code(code);
 }
 
 RGPU_EXPORT(cuModuleLoad, load)

@@ -28,7 +28,7 @@ struct Settings {
     bool low_addresses = false;  // RGPU_SOFTGPU_ADDRESSES: "low" for programs under ThreadSanitizer
 
     // RGPU_SOFTGPU_LOADING: "waits" for the context's work, as NVIDIA's driver does when it loads a
-    // module.
+    // module, or a kernel at its first use.
     bool loading_waits = false;
 
     static Result<Settings> from_environment();

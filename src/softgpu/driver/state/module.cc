@@ -39,6 +39,14 @@ CUresult Function::code(std::shared_ptr<const LoadedKernel> &code)
     return failed_;
 }
 
+CUresult load_waiting(Function &f)
+{
+    std::shared_ptr<const LoadedKernel> code;
+    if (f.loaded()) return CUDA_SUCCESS;
+    f.module.context.synchronize();
+    return f.code(code);
+}
+
 bool Function::loaded() const
 {
     std::lock_guard lock(mutex_);

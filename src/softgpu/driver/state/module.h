@@ -51,6 +51,10 @@ private:
     CUresult failed_ = CUDA_SUCCESS;
 };
 
+// Compiles it if this is the first time, when all work of its context is over
+// (RGPU_SOFTGPU_LOADING).
+CUresult load_waiting(Function &);
+
 // Owned by the driver's table of handles, or by its library; its functions live as long. Any
 // thread: nothing changes after create().
 class Module : public std::enable_shared_from_this<Module> {
