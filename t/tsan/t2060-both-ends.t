@@ -119,6 +119,14 @@ done
 stop "$pid"
 
 threads=1
+RGPU_SOFTGPU_LOADING=waits rgpud waits "${gpus[@]}"
+clients "waits=$control"
+rm -f "$T/lease"
+"$build/bin/rgpu" request -n 2 -o "$T/lease" > "$T/lease.log" ||
+    bail "no lease: $(cat "$T/lease.log")"
+run "host functions while the driver waits" "$build/cuda/load_beside-static"
+stop "$pid"
+
 for server in gpu1 gpu2; do
     rgpud "$server" "${gpus[@]}"
     declare "control_$server=$control" "pid_$server=$pid"
