@@ -36,7 +36,7 @@ while IFS= read -r line; do
            lies=$((lies + 1)) ;;
     esac
 done <<< "$out"
-is "$lies" 57 "... each lie"
+is "$lies" 27 "... each lie"
 
 lease()
 {

@@ -120,13 +120,8 @@ void Band::release_small(const Block &b)
 void Band::release(const Block &b)
 {
     if (b.bytes <= kShares) return release_small(b);
-    drop_pages(b.device, b.base, rounded(b.bytes, kPage));
-}
-
-void Band::drop_pages(int device, uint64_t address, uint64_t bytes)
-{
-    pages_.take(address, bytes, device);
-    free_.add(address, bytes);
+    pages_.take(b.base, rounded(b.bytes, kPage), b.device);
+    free_.add(b.base, rounded(b.bytes, kPage));
 }
 
 uint64_t Band::reserve(uint64_t bytes, uint64_t alignment)

@@ -59,10 +59,6 @@ public:
     void release(const Block &);
     void remember(const Block &);
 
-    // Whole pages for whoever divides them up, and some of them back.
-    CUresult add_pages(int device, uint64_t bytes, uint64_t &address);
-    void drop_pages(int device, uint64_t address, uint64_t bytes);
-
     // Gives up the pages that nothing lies in.
     void drop_spares();
 
@@ -91,6 +87,7 @@ private:
         std::unordered_map<uint64_t, uint32_t> used;  // page -> pieces that lie in it
         uint64_t spare = 0;                           // a page that nothing lies in; 0: none
     };
+    CUresult add_pages(int device, uint64_t bytes, uint64_t &address);
     CUresult allocate_small(int device, uint64_t bytes, uint64_t &address);
     void release_small(const Block &);
     void take_page(uint64_t page, int device);

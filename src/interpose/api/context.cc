@@ -8,7 +8,6 @@
 #include "interpose/state/client.h"
 #include "interpose/state/family.h"
 #include "interpose/stream/callback.h"
-#include "interpose/stream/pools.h"
 #include "interpose/stub/by_hand.h"
 #include "interpose/stub/stub.h"
 
@@ -209,7 +208,6 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d)
     Primary &p = primaries().at(d);
     if (p.retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
     if (--p.retained) return CUDA_SUCCESS;
-    pools::forget_context(p.id);
     forget_allocations(p.id);
     CUresult r = CUDA_SUCCESS;
     for (; p.retained_there && !r; p.retained_there--)
@@ -231,7 +229,6 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice d)
     }
     let_functions_end(id);
     calls::forget_context_storage(as_context(id));
-    pools::forget_context(id);
     forget_allocations(id);
     CUresult r = remote<CallId::cuDevicePrimaryCtxReset_v2>(d);
     if (!r) end_primary(id);
@@ -315,7 +312,6 @@ CUresult cuCtxDestroy_v2(CUcontext context)
     CUresult r = remote<CallId::cuCtxDestroy_v2>(context);
     if (r) return r;
     calls::forget_context_storage(context);
-    pools::forget_context(*id);
     forget_allocations(*id);
     end_made_in(*id);
     forget_context(*id);

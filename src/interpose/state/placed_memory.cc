@@ -2,9 +2,7 @@
 #include "interpose/state/placed_memory.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -41,28 +39,17 @@ constexpr unsigned kMostLooks = 100;
 constexpr auto kBetweenTries = 10ms;
 constexpr unsigned kMostTries = 40;
 
-// What is to be put somewhere. Of a pool: whole pages.
-struct Wanted {
-    int device = 0;  // the server's number of it
-    HandleId context = calls::kNoHandle;
-    size_t bytes = 0;
-    bool pooled = false;
-};
-
 // What one server has left to this client.
 class Part : Band::Pages {
 public:
     // Nothing where the server is to place the memory.
-    std::optional<CUresult> allocate(ServerSession &, const Wanted &, uint64_t &address);
-    std::optional<CUresult> take_piece(ServerSession &, const Wanted &, uint64_t &address);
-    void give_pages(ServerSession &, const Wanted &, uint64_t address);
-    void watch_pools(ServerSession &, const PoolCalls &);
+    std::optional<CUresult> allocate(ServerSession &, CUdeviceptr &, size_t bytes);
     bool has(CUdeviceptr base);
     void freed(ServerSession &, CUdeviceptr base, bool at_once);
     void forget_context(ServerSession &, HandleId);
     // Gives back the pages that were not used since it was called last. Whether to call it again.
     bool look(ServerSession &);
-    // Gives back all pages that are not used, of pools too. Whether there were any.
+    // Gives back all pages that are not used. Whether there were any.
     bool give_back_all(ServerSession &);
     // Whether other processes of the lease have pages that they do not use.
     bool others_have_some(ServerSession &, HandleId context);
@@ -76,9 +63,8 @@ private:
     CUresult put(uint64_t address, uint64_t bytes, int device) override;
     void take(uint64_t address, uint64_t bytes, int device) override;
 
-    CUresult choose(const Wanted &, uint64_t &address);
-    std::optional<CUresult> choose_or_ask(ServerSession &, const Wanted &, uint64_t &address);
-    bool is_piece(uint64_t address, size_t bytes);
+    CUresult choose(size_t bytes, uint64_t &address);
+    std::optional<CUresult> choose_or_ask(ServerSession &, size_t bytes, uint64_t &address);
     CUresult ask(ServerSession &, int device, HandleId context, uint64_t lacking,
                  wire::CreditAnswer &);
     bool learn(ServerSession &, const Reply &, int device, const std::vector<uint64_t> &asked,
@@ -92,17 +78,12 @@ private:
     std::mutex mutex_;
     bool is_placed_by_server_ = false;
     bool watched_ = false;  // look() will be called
-    bool pools_again_ = false;
-    unsigned looks_ = 0;  // in vain
+    unsigned looks_ = 0;    // in vain
     uint64_t begin_ = 0;
     std::unique_ptr<Band> band_;  // null: nothing was asked yet
     std::map<int, Credit> credit_;
     std::map<uint64_t, Band::Block> leaving_;  // freed, and perhaps still there on the server
-    std::map<uint64_t, uint64_t> pieces_;      // of pools, bytes by their beginning
-    std::atomic<const PoolCalls *> pools_{nullptr};
 };
-
-bool make_room(ServerSession &, uint32_t context, unsigned times);
 
 Part &part_of(unsigned server)
 {
@@ -121,117 +102,53 @@ CUresult Part::put(uint64_t, uint64_t bytes, int device)
 void Part::take(uint64_t, uint64_t bytes, int device) { credit_[device].unused += bytes / kPage; }
 
 // With the credit that there is.
-CUresult Part::choose(const Wanted &w, uint64_t &address)
+CUresult Part::choose(size_t bytes, uint64_t &address)
 {
     std::lock_guard lock(mutex_);
     if (is_placed_by_server_) return CUDA_ERROR_NOT_SUPPORTED;
     if (!band_) return CUDA_ERROR_OUT_OF_MEMORY;
-    return w.pooled ? band_->add_pages(w.device, w.bytes, address)
-                    : band_->allocate(w.device, w.context, w.bytes, address);
+    return band_->allocate(to_wire(current_device()), current_context(), bytes, address);
 }
 
-std::optional<CUresult> Part::choose_or_ask(ServerSession &s, const Wanted &w, uint64_t &address)
+std::optional<CUresult> Part::choose_or_ask(ServerSession &s, size_t bytes, uint64_t &address)
 {
-    const uint64_t needed = Band::rounded(w.bytes, kPage) / kPage;
+    const int device = to_wire(current_device());
+    const uint64_t needed = Band::rounded(bytes, kPage) / kPage;
     std::lock_guard asking(asking_);
     for (unsigned tries = 0;; tries++) {
-        CUresult r = choose(w, address);  // another thread may have asked
+        CUresult r = choose(bytes, address);  // another thread may have asked
         if (!r) return CUDA_SUCCESS;
         if (r != CUDA_ERROR_OUT_OF_MEMORY) return {};
         uint64_t unused;
         {
             std::lock_guard lock(mutex_);
-            unused = credit_[w.device].unused;
+            unused = credit_[device].unused;
         }
         const uint64_t lacking = needed - std::min(needed, unused);
         wire::CreditAnswer answer;
-        r = ask(s, w.device, w.context, std::max<uint64_t>(lacking, 1) * kPage, answer);
+        r = ask(s, device, current_context(), std::max<uint64_t>(lacking, 1) * kPage, answer);
         if (r && r != CUDA_ERROR_OUT_OF_MEMORY) return {};
-        if (!choose(w, address)) return CUDA_SUCCESS;
-        const PoolCalls *const pools = pools_;
-        if (r && pools && pools->give_back(s)) continue;
+        if (!choose(bytes, address)) return CUDA_SUCCESS;
         if ((r && !answer.others) || tries == kMostTries) return CUDA_ERROR_OUT_OF_MEMORY;
         if (r) std::this_thread::sleep_for(kBetweenTries);
     }
 }
 
-std::optional<CUresult> Part::allocate(ServerSession &s, const Wanted &wanted, uint64_t &address)
+std::optional<CUresult> Part::allocate(ServerSession &s, CUdeviceptr &out, size_t bytes)
 {
-    if (const CUresult r = choose(wanted, address)) {
+    uint64_t address = 0;
+    if (const CUresult r = choose(bytes, address)) {
         if (r != CUDA_ERROR_OUT_OF_MEMORY || !s.hears_by_itself()) return {};
-        const auto asked = choose_or_ask(s, wanted, address);
+        const auto asked = choose_or_ask(s, bytes, address);
         if (!asked || *asked) return asked;
     }
-    Unless sent([&] {
-        if (!wanted.pooled) return freed(s, address, true);
-        std::lock_guard lock(mutex_);
-        band_->drop_pages(wanted.device, address, wanted.bytes);
-    });
-    const auto context = wanted.pooled ? calls::kNoHandle : wanted.context;
-    const CUresult r = s.tell(kCall, context, [&](wire::Writer &w) {
-        w.value(wanted.pooled ? PlacedStep::take_pages : PlacedStep::allocate);
-        if (wanted.pooled) w.value(wanted.device);
-        w.value(address), w.value(uint64_t{wanted.bytes});
+    Unless sent([&] { freed(s, address, true); });
+    const CUresult r = s.tell(kCall, current_context(), [&](wire::Writer &w) {
+        w.value(PlacedStep::allocate), w.value(address), w.value(uint64_t{bytes});
     });
     sent.keep();
+    out = address;
     return r;
-}
-
-// --- what pools consist of
-
-// Whether a server may say that a piece lies there. With the mutex held.
-bool Part::is_piece(uint64_t address, size_t bytes)
-{
-    const uint64_t end = address + bytes;
-    const auto next = pieces_.lower_bound(address);
-    return address % kPage == 0 && end > address && (next == pieces_.end() || next->first >= end) &&
-           (next == pieces_.begin() || std::prev(next)->first + std::prev(next)->second <= address);
-}
-
-std::optional<CUresult> Part::take_piece(ServerSession &s, const Wanted &wanted, uint64_t &address)
-{
-    for (unsigned tries = 0;; tries++) {
-        Reply reply;
-        const CUresult r = s.ask(
-            kCall, calls::kNoHandle,
-            [&](wire::Writer &w) {
-                w.value(PlacedStep::take_piece), w.value(wanted.device),
-                    w.value(uint64_t{wanted.bytes});
-            },
-            reply);
-        if (s.state()) return s.state();
-        if (r == CUDA_ERROR_OUT_OF_MEMORY && make_room(s, wanted.context, tries)) continue;
-        if (r) return r == CUDA_ERROR_OUT_OF_MEMORY ? std::optional(r) : std::nullopt;
-        wire::Reader answer(reply.body.data(), reply.body.size());
-        address = answer.value<uint64_t>();
-        const uint64_t first = wire::band_begin(s.index());
-        std::lock_guard lock(mutex_);
-        if (answer.at_end() && address >= first && address - first < wire::kBandBytes &&
-            is_piece(address, wanted.bytes)) {
-            pieces_[address] = wanted.bytes;
-            return CUDA_SUCCESS;
-        }
-        s.lose("the server places a piece as none does");
-        return s.state();
-    }
-}
-
-void Part::give_pages(ServerSession &s, const Wanted &wanted, uint64_t address)
-{
-    s.tell(kCall, calls::kNoHandle, [&](wire::Writer &w) {
-        w.value(PlacedStep::give_pages), w.value(address), w.value(uint64_t{wanted.bytes});
-    });
-    std::unique_lock lock(mutex_);
-    if (!pieces_.erase(address)) band_->drop_pages(wanted.device, address, wanted.bytes);
-    watch(s, lock);
-}
-
-void Part::watch_pools(ServerSession &s, const PoolCalls &calls)
-{
-    pools_ = &calls;
-    std::unique_lock lock(mutex_);
-    pools_again_ = true;
-    watch(s, lock);
 }
 
 // --- what is freed
@@ -354,16 +271,10 @@ template <class HowMany> bool Part::give_back(ServerSession &s, HowMany how_many
 
 bool Part::look(ServerSession &s)
 {
-    const PoolCalls *const pools = pools_;
-    {
-        std::lock_guard lock(mutex_);
-        pools_again_ = false;
-    }
-    const bool more = pools && pools->look(s);
     ask_for_leaving(s);
     give_back(s, [](const Credit &c) { return std::min(c.lowest, c.unused); });
     std::lock_guard lock(mutex_);
-    watched_ = more || pools_again_ || (!leaving_.empty() && looks_ < kMostLooks) ||
+    watched_ = (!leaving_.empty() && looks_ < kMostLooks) ||
                std::any_of(credit_.begin(), credit_.end(),
                            [](const auto &entry) { return entry.second.unused != 0; });
     return watched_;
@@ -383,7 +294,6 @@ void Part::ask_for_leaving(ServerSession &s)
 
 bool Part::give_back_all(ServerSession &s)
 {
-    if (const PoolCalls *const pools = pools_) pools->give_back(s);
     return give_back(s, [](const Credit &c) { return c.unused; });
 }
 
@@ -426,29 +336,7 @@ std::optional<CUresult> allocate(CUdeviceptr *out, size_t bytes)
     if (!s || !s->takes_placed() || !out || !bytes || bytes > wire::kMostPlaced ||
         every_call_waits() || any_capture() || context_state())
         return {};
-    const Wanted wanted{to_wire(current_device()), current_context(), bytes, false};
-    uint64_t address = 0;
-    const auto r = part_of(s->index()).allocate(*s, wanted, address);
-    if (r) *out = address;
-    return r;
-}
-
-std::optional<CUresult> take_pages(ServerSession &s, int device, size_t bytes, uint64_t &address)
-{
-    const Wanted wanted{device, current_context(), bytes, true};
-    Part &part = part_of(s.index());
-    return bytes > wire::kMostPlaced ? part.take_piece(s, wanted, address)
-                                     : part.allocate(s, wanted, address);
-}
-
-void give_pages(ServerSession &s, int device, uint64_t address, size_t bytes)
-{
-    part_of(s.index()).give_pages(s, {device, calls::kNoHandle, bytes, true}, address);
-}
-
-void watch_pools(ServerSession &s, const PoolCalls &calls)
-{
-    part_of(s.index()).watch_pools(s, calls);
+    return part_of(s->index()).allocate(*s, *out, bytes);
 }
 
 bool has(CUdeviceptr base)
