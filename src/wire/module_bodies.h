@@ -15,8 +15,6 @@ namespace rgpu::wire {
 
 inline constexpr uint32_t kMostImageParts = 4096;
 
-// A load. Behind it: the compiler's options, then the image (wire/image.h), which is the parts one
-// after the other.
 // What nvcc's host code passes for a fat binary.
 enum class ImageWrapping : uint8_t {
     none,
@@ -24,6 +22,8 @@ enum class ImageWrapping : uint8_t {
     linked,   // the first part is what nvcc -rdc made of the others (kTakesLinked)
 };
 
+// A load. Behind it: the compiler's options, then the image (wire/image.h), which is the parts one
+// after the other.
 struct LoadHead {
     calls::HandleId made = 0;
     ImageWrapping wrapping = ImageWrapping::none;

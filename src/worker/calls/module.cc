@@ -22,29 +22,18 @@ struct Wrapper {
     const void *const *objects = nullptr;
 };
 
-// The image rebuilt in this process's memory. A driver that loads kernels when they are first used
-// (CUDA_MODULE_LOADING) reads it then, so it lives as long as its module or library.
-struct Code {
-    std::vector<std::vector<uint8_t>> parts;  // each ends with a NUL that is not part of it
-    std::vector<const void *> pointers;
-    Wrapper wrapper;
-
-    const void *image(wire::ImageWrapping);
-};
-
-// A load as it came.
+// A load as it came: the image rebuilt in this process's memory. A driver keeps a copy of what it
+// reads later.
 struct Load {
     wire::LoadHead head;
-    std::shared_ptr<Code> code = std::make_shared<Code>();
+    std::vector<std::vector<uint8_t>> parts;  // each ends with a NUL that is not part of it
+    std::vector<const void *> pointers;
     Jit jit;
+    Wrapper wrapper;
     Image bytes;
 
     Result<void> read(Session &s, const Call &call);
-    const void *image()
-    {
-        jit.add_logs();
-        return code->image(head.wrapping);
-    }
+    const void *image();
 };
 
 Result<void> Load::read(Session &s, const Call &call)
@@ -61,19 +50,20 @@ Result<void> Load::read(Session &s, const Call &call)
     for (uint64_t size : head.parts) {
         const uint8_t *p = image.bytes(size);
         if (!p) break;
-        code->parts.emplace_back(p, p + size).push_back(0);
+        parts.emplace_back(p, p + size).push_back(0);
     }
     return image.at_end() ? Result<void>()
                           : error(ErrorKind::invalid, "its parts do not fit its image");
 }
 
-const void *Code::image(wire::ImageWrapping wrapping)
+const void *Load::image()
 {
+    jit.add_logs();
     for (const auto &part : parts) pointers.push_back(part.data());
-    if (wrapping == wire::ImageWrapping::none) return pointers[0];
+    if (head.wrapping == wire::ImageWrapping::none) return pointers[0];
     pointers.push_back(nullptr);
     wrapper.data = pointers[0];
-    const bool linked = wrapping == wire::ImageWrapping::linked;
+    const bool linked = head.wrapping == wire::ImageWrapping::linked;
     if (linked || parts.size() > 1) {
         wrapper.version = 2;
         wrapper.objects = pointers.data() + linked;
@@ -185,7 +175,6 @@ Result<void> serve_load(Session &s, Call &call, LoadImage load_image)
         CUresult result = load->bytes.missing ? CUDA_ERROR_NOT_FOUND
                                               : load_image(&made, *load, load->image());
         if (!result && !s.objects.set(load->head.made, made)) result = CUDA_ERROR_INVALID_VALUE;
-        if (!result) s.objects.keep(load->head.made, load->code);
         std::vector<uint8_t> answer;
         wire::Writer w(answer);
         w.value(load->bytes.answer(s, result));
@@ -321,9 +310,8 @@ Result<void> cuLibraryLoadData(Session &s, Call &call)
     return serve_load<CUlibrary>(s, call, [](CUlibrary *library, Load &load, const void *image) {
         auto function = DRIVER(cuLibraryLoadData);
         if (!function) return CUDA_ERROR_NOT_SUPPORTED;
-        CUlibraryOption kept = CU_LIBRARY_BINARY_IS_PRESERVED;  // the driver needs no copy
         return function(library, image, load.jit.options.data(), load.jit.values.data(),
-                        load.jit.count(), &kept, nullptr, 1);
+                        load.jit.count(), nullptr, nullptr, 0);
     });
 }
 

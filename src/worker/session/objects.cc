@@ -27,7 +27,6 @@ void Objects::clear(HandleId id, Object &o)
 {
     if (auto it = numbers_.find(o); it != numbers_.end() && it->second == id) numbers_.erase(it);
     functions_.erase(id);
-    kept_.erase(id);
     o = {};
 }
 

@@ -2,9 +2,7 @@
 // The table from a client's handle numbers to the driver's handles. Used by the dispatcher only.
 #pragma once
 
-#include <memory>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "calls/handles.h"
@@ -34,8 +32,6 @@ public:
         put(id, {calls::kHandleKind<T>, reinterpret_cast<void *>(handle)});
         return true;
     }
-    // What the driver may use as long as the object lives.
-    void keep(HandleId id, std::shared_ptr<const void> what) { kept_[own(id)] = std::move(what); }
     // The number of an object that the driver names: the client's own, or a new one of ours. Null
     // is 0.
     template <class T> HandleId number(T handle)
@@ -118,7 +114,6 @@ private:
     std::vector<HandleId> free_;  // of ours_
     std::unordered_map<HandleId, Function> functions_;
     std::unordered_map<HandleId, std::vector<HandleId>> found_in_;  // by owner
-    std::unordered_map<HandleId, std::shared_ptr<const void>> kept_;
 };
 
 }  // namespace rgpu::worker
