@@ -164,46 +164,54 @@ void fresh()
 
 // --- memory
 
+constexpr const char *kSteps[] = {"create", "map", "access", "unmap", "release", "alloc", "free"};
+constexpr int kStepCount = 7;
+
+// The time of each step, in seconds: whole pages at `base`, and another piece of memory.
+void take_steps(CUdeviceptr base, uint64_t pages, uint64_t bytes, double (&t)[kStepCount])
+{
+    CUmemAllocationProp prop = pinned();
+    CUmemAccessDesc access = both_ways();
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr p;
+    double at[kStepCount + 1] = {now()};
+    MUST(cuMemCreate(&handle, pages, &prop, 0));
+    at[1] = now();
+    MUST(cuMemMap(base, pages, 0, handle, 0));
+    at[2] = now();
+    MUST(cuMemSetAccess(base, pages, &access, 1));
+    at[3] = now();
+    MUST(cuMemUnmap(base, pages));
+    at[4] = now();
+    MUST(cuMemRelease(handle));
+    at[5] = now();
+    MUST(cuMemAlloc(&p, bytes));
+    at[6] = now();
+    MUST(cuMemFree(p));
+    at[7] = now();
+    for (int k = 0; k < kStepCount; k++) t[k] = at[k + 1] - at[k];
+}
+
 void memory()
 {
     start();
     size_t granularity = 0;
     CUmemAllocationProp prop = pinned();
-    CUmemAccessDesc access = both_ways();
     MUST(cuMemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
     say("memory.granularity", double(granularity), "bytes");
     CUdeviceptr base;
     MUST(cuMemAddressReserve(&base, kBandBytes, 2 << 20, kBand, 0));
     for (uint64_t bytes :
          {uint64_t{4} << 10, uint64_t{2} << 20, uint64_t{64} << 20, uint64_t{1} << 30}) {
-        double t[8] = {};
+        double all[kStepCount] = {}, one[kStepCount];
         constexpr int kTimes = 50;
-        const uint64_t whole = (bytes + granularity - 1) / granularity * granularity;
         for (int i = -2; i < kTimes; i++) {
-            CUmemGenericAllocationHandle handle;
-            CUdeviceptr p;
-            double at[9];
-            at[0] = now();
-            MUST(cuMemCreate(&handle, whole, &prop, 0));
-            at[1] = now();
-            MUST(cuMemMap(base, whole, 0, handle, 0));
-            at[2] = now();
-            MUST(cuMemSetAccess(base, whole, &access, 1));
-            at[3] = now();
-            MUST(cuMemUnmap(base, whole));
-            at[4] = now();
-            MUST(cuMemRelease(handle));
-            at[5] = now();
-            MUST(cuMemAlloc(&p, bytes));
-            at[6] = now();
-            MUST(cuMemFree(p));
-            at[7] = now();
-            for (int k = 0; i >= 0 && k < 7; k++) t[k] += at[k + 1] - at[k];
+            take_steps(base, (bytes + granularity - 1) / granularity * granularity, bytes, one);
+            for (int k = 0; i >= 0 && k < kStepCount; k++) all[k] += one[k];
         }
-        const char *names[] = {"create", "map", "access", "unmap", "release", "alloc", "free"};
-        for (int k = 0; k < 7; k++)
-            say(("memory." + std::to_string(bytes >> 10) + "KiB." + names[k]).c_str(),
-                t[k] / kTimes * 1e6, "us");
+        for (int k = 0; k < kStepCount; k++)
+            say(("memory." + std::to_string(bytes >> 10) + "KiB." + kSteps[k]).c_str(),
+                all[k] / kTimes * 1e6, "us");
     }
     MUST(cuMemAddressFree(base, kBandBytes));
 }
@@ -239,40 +247,20 @@ void pages()
 void beside_kernel()
 {
     start();
-    CUmemAllocationProp prop = pinned();
-    CUmemAccessDesc access = both_ways();
     CUdeviceptr base;
-    MUST(cuMemAddressReserve(&base, kBandBytes, 2 << 20, kBand, 0));
-    CUmemGenericAllocationHandle handle;
-    CUdeviceptr p;
     CUstream stream;
+    MUST(cuMemAddressReserve(&base, kBandBytes, 2 << 20, kBand, 0));
     MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     spin<<<1, 1, 0, stream>>>(1);
     MUST(cuCtxSynchronize());
-    double at[9];
     spin<<<1, 1, 0, stream>>>(300000000);
-    at[0] = now();
-    MUST(cuMemCreate(&handle, 2 << 20, &prop, 0));
-    at[1] = now();
-    MUST(cuMemMap(base, 2 << 20, 0, handle, 0));
-    at[2] = now();
-    MUST(cuMemSetAccess(base, 2 << 20, &access, 1));
-    at[3] = now();
-    MUST(cuMemUnmap(base, 2 << 20));
-    at[4] = now();
-    MUST(cuMemRelease(handle));
-    at[5] = now();
-    MUST(cuMemAlloc(&p, 64 << 20));
-    at[6] = now();
-    MUST(cuMemFree(p));
-    at[7] = now();
+    double t[kStepCount];
+    take_steps(base, 2 << 20, 64 << 20, t);
+    const double begin = now();
     MUST(cuCtxSynchronize());
-    at[8] = now();
-    const char *steps[] = {"create",  "map",   "access", "unmap",
-                           "release", "alloc", "free",   "kernel_left"};
-    for (int k = 0; k < 8; k++)
-        say(("memory.beside_kernel." + std::string(steps[k])).c_str(), (at[k + 1] - at[k]) * 1e6,
-            "us");
+    say("memory.beside_kernel.kernel_left", (now() - begin) * 1e6, "us");
+    for (int k = 0; k < kStepCount; k++)
+        say(("memory.beside_kernel." + std::string(kSteps[k])).c_str(), t[k] * 1e6, "us");
     MUST(cuMemAddressFree(base, kBandBytes));
 }
 
