@@ -105,4 +105,6 @@ try 120 python3 "$root/t/hostile/waiting.py" "$build/libexec/rgpu-worker" thread
 is "$rc $out" "0 ok" "3000 calls that wait have no thread each, and are all answered" || diag "$err"
 try 120 python3 "$root/t/hostile/waiting.py" "$build/libexec/rgpu-worker" calls
 is "$rc $out" "0 ok" "who makes more calls that wait than any program is closed" || diag "$err"
+try 120 python3 "$root/t/hostile/waiting.py" "$build/libexec/rgpu-worker" lookups
+is "$rc $out" "0 ok" "so is who asks for more that waits for host functions" || diag "$err"
 done_testing

@@ -3,7 +3,8 @@
 """Makes a worker wait in very many places, as no program does: with a client written from
 doc/protocol.md.
 
-usage: waiting.py WORKER CASE     prints "ok", or what is wrong. Cases: threads, calls.
+usage: waiting.py WORKER CASE     prints "ok", or what is wrong. Cases: threads, calls,
+lookups.
 """
 import os
 import struct
@@ -67,19 +68,33 @@ def case_threads(w):
     assert w.end()[0] == 0
 
 
-def case_calls(w):
-    stand(w)
+def is_closed(w, send):
     try:
-        wait(w, 40000)
+        send()
     except OSError:
         pass
     status, err = w.end()
     assert status == 3 and 'more calls wait than any program makes' in err, (status, err)
 
 
+def case_calls(w):
+    stand(w)
+    is_closed(w, lambda: wait(w, 40000))
+
+
+def case_lookups(w):
+    """They wait for the host function, a second at most: so they come all at once."""
+    stand(w)
+    body = struct.pack('<III', 300, 400, 1) + b'f'
+    kind = w.number('cuModuleGetFunction')
+    head = wire_client.HEADER.pack(len(body), kind, wire_client.WANTS_REPLY, 1000, CONTEXT)
+    is_closed(w, lambda: w.socket.sendall((head + body) * 40000))
+
+
 w = wire_client.Worker(sys.argv[1])
 try:
-    {'threads': case_threads, 'calls': case_calls}[sys.argv[2]](w)
+    cases = {'threads': case_threads, 'calls': case_calls, 'lookups': case_lookups}
+    cases[sys.argv[2]](w)
     print('ok')
 finally:
     w.process.kill()

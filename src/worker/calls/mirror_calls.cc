@@ -87,7 +87,7 @@ template <class Owner, class Find> Result<void> variable(Session &s, Call &call,
 {
     const auto asked = wire::VariableLookUp::read(call.body);
     if (!call.body.at_end()) return misfit();
-    s.when_quiet(call, [&s, call, asked, find] {
+    s.when_quiet(call, [&s, asked, find](const Call &call) {
         Owner owner{};
         CUdeviceptr address = 0;
         size_t bytes = 0;

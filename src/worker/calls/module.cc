@@ -169,9 +169,9 @@ Result<void> serve_load(Session &s, Call &call, LoadImage load_image)
 {
     auto load = std::make_shared<Load>();
     if (auto r = load->read(s, call); !r) return r;
-    s.when_quiet(call, [&s, call, load, load_image] {
+    const Input::Away away(s.input, s.callbacks.any());
+    s.when_quiet(call, [&s, load, load_image](const Call &call) {
         Made made{};
-        const Input::Away away(s.input, s.callbacks.any());
         CUresult result = load->bytes.missing ? CUDA_ERROR_NOT_FOUND
                                               : load_image(&made, *load, load->image());
         if (!result && !s.objects.set(load->head.made, made)) result = CUDA_ERROR_INVALID_VALUE;
@@ -190,7 +190,7 @@ Result<void> serve_load(Session &s, Call &call, LoadImage load_image)
 // first used would do so at the launch, for which nobody waits.
 void load_now(Session &s, CUfunction f)
 {
-    if (auto load = DRIVER(cuFuncLoad); load && !s.callbacks.client_is_waited_for()) load(f);
+    if (auto load = DRIVER(cuFuncLoad); load && !s.callbacks.any_to_run()) load(f);
 }
 void load_now(Session &s, CUkernel k)
 {
@@ -227,7 +227,7 @@ Result<void> serve_find(Session &s, Call &call, Find find)
 {
     const auto asked = wire::FunctionLookUp::read(call.body);
     if (!call.body.at_end()) return misfit();
-    s.when_quiet(call, [&s, call, asked, find] {
+    s.when_quiet(call, [&s, asked, find](const Call &call) {
         Owner owner{};
         Found found{};
         // Parameter layouts are needed to carry launches out (CUDA 12.4).

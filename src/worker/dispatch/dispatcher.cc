@@ -74,13 +74,9 @@ Result<void> take_band(Session &session, const wire::FrameHeader &h)
 
 }  // namespace
 
-// A program has so many threads that wait, and so many copies and host functions under way, at
-// most.
-constexpr size_t kMostBehind = 16384;
-
 Result<void> Dispatcher::step(const wire::FrameHeader &h)
 {
-    if (session.waiters.behind() > kMostBehind)
+    if (session.behind() > Session::kMostBehind)
         return error(ErrorKind::invalid, "more calls wait than any program makes");
     if (bool taken = false; std::exchange(first_, false))
         if (auto r = offers_.take_first(h, taken); !r || taken) return r;
@@ -113,7 +109,7 @@ Result<void> Dispatcher::step(const wire::FrameHeader &h)
         session.finish(call, r);
         return {};
     }
-    if (session.callbacks.any() && !relief_) relief_ = start_relief(session);
+    if (session.callbacks.any() && !std::exchange(relief_, true)) start_relief(session);
     // A handler that reads its body itself leaves the stream when it has it. Calls that relieve
     // never overtake each other.
     Input::Away away(session.input,

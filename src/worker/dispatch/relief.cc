@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames of two kinds overtake others, never each other. What comes before them in the stream is no
-// work that the program may count on: the function that one of its threads runs now is called when
-// all work in front of it is over.
+// Calls that relieve overtake other frames, never each other. They may: the program's function that
+// they are sent for was called when all work in front of it was over, so it counts on no frame that
+// has not been carried out.
 #include "worker/dispatch/relief.h"
 
 #include <chrono>
@@ -14,44 +14,41 @@ namespace rgpu::worker {
 
 namespace {
 
-using namespace std::chrono_literals;
+using std::chrono::microseconds;
 
-// The dispatcher takes the word itself, most of the time. A function may take long.
-constexpr std::chrono::microseconds kFirst = 300us, kLast = 2ms;
+// Between looks while the dispatcher is away: one function may come behind the other. Else it takes
+// the word itself.
+constexpr microseconds kAway{300}, kElse = Input::kAwayForLong;
 
 // True: it is done with. What is not as it should be the dispatcher refuses.
 bool take(Session &s, CUcontext context, const wire::FrameHeader &h, const uint8_t *body)
 {
-    if (h.type >= calls::kCallCount) return false;
+    if (h.type >= calls::kCallCount || s.waiters.behind() > Session::kMostBehind) return false;
     Call call{h, static_cast<calls::CallId>(h.type), wire::Reader(body, h.bytes)};
     const Service &service = kServices[h.type];
     if (!calls::info(call.id).facts.relieves || h.bytes > service.max_bytes) return false;
-    if (DRIVER(cuCtxSetCurrent)(context)) return false;
+    if (!context || DRIVER(cuCtxSetCurrent)(context)) return false;
     call.relief = context;
     return service.handle(s, call) && !call.declined;
 }
 
 void relieve(Session &s)
 {
-    for (;;) {
-        CUcontext context = s.callbacks.wait_until_one_stands();
-        for (std::chrono::microseconds pause = kFirst; context; context = s.callbacks.stands()) {
-            std::this_thread::sleep_for(pause);
-            const bool looked =
-                s.input.look_ahead([&](const wire::FrameHeader &h, const uint8_t *body) {
-                    return take(s, context, h, body);
-                });
-            pause = looked ? kFirst : std::min(2 * pause, kLast);
-        }
+    for (microseconds pause = kElse;;) {
+        const CUcontext context = s.callbacks.wait_until_one_stands();
+        std::this_thread::sleep_for(pause);
+        const bool away = s.input.look_ahead([&](const wire::FrameHeader &h, const uint8_t *body) {
+            return take(s, context, h, body);
+        });
+        pause = away ? kAway : kElse;
     }
 }
 
 }  // namespace
 
-bool start_relief(Session &session)
+void start_relief(Session &session)
 {
     session.waiters.run([&session] { relieve(session); });
-    return true;
 }
 
 }  // namespace rgpu::worker

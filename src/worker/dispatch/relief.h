@@ -12,7 +12,7 @@
 
 namespace rgpu::worker {
 
-// Once, when the first host function comes. Its thread lives as long as the process. True.
-bool start_relief(Session &);
+// Once, when the first host function comes. Its thread lives as long as the process.
+void start_relief(Session &);
 
 }  // namespace rgpu::worker

@@ -20,30 +20,26 @@ CUcontext current()
 }
 }  // namespace
 
-class Callbacks::Standing {
-public:
-    Standing(Callbacks &all, CUcontext context) : all_(all), it_(all.standing_.insert(context))
-    {
-        all_.stopped_.notify_all();
-    }
-    ~Standing() { all_.standing_.erase(it_); }
+bool Callbacks::any_shut() const
+{
+    return std::any_of(gates_.begin(), gates_.end(), [](const auto &g) { return !g.second->open; });
+}
 
-private:
-    Callbacks &all_;
-    const std::multiset<CUcontext>::iterator it_;
-};
+std::optional<CUcontext> Callbacks::standing() const
+{
+    for (const auto &[token, gate] : gates_)
+        if (gate->reached && !gate->open) return gate->context;
+    for (const auto &[token, function] : graphs_)
+        if (function->reached > function->done) return function->context;
+    return {};
+}
 
 CUcontext Callbacks::wait_until_one_stands()
 {
     std::unique_lock lock(mutex_);
-    stopped_.wait(lock, [&] { return !standing_.empty(); });
-    return *standing_.begin();
-}
-
-CUcontext Callbacks::stands()
-{
-    std::lock_guard lock(mutex_);
-    return standing_.empty() ? nullptr : *standing_.begin();
+    std::optional<CUcontext> context;
+    stopped_.wait(lock, [&] { return (context = standing()).has_value(); });
+    return *context;
 }
 
 CUresult Callbacks::enqueue(CUstream stream, uint64_t token)
@@ -77,10 +73,9 @@ void Callbacks::reached(void *data)
     all.send_past_();
     all.sender_.callback(gate->token, CUDA_SUCCESS);
     std::unique_lock lock(all.mutex_);
-    {
-        Standing standing(all, gate->context);
-        all.opened_.wait(lock, [&] { return gate->open; });
-    }
+    gate->reached = true;
+    all.stopped_.notify_all();
+    all.opened_.wait(lock, [&] { return gate->open; });
     all.turns_.gate(false);
     all.gates_.erase(gate->token);
 }
@@ -120,10 +115,10 @@ void Callbacks::graph_reached(void *data)
     all.send_past_();
     all.sender_.callback(f->token, CUDA_SUCCESS);
     std::unique_lock lock(all.mutex_);
-    Standing standing(all, f->context);
-    f->standing++;
+    f->reached++;
+    all.stopped_.notify_all();
     all.opened_.wait(lock, [&] { return f->done > 0; });
-    f->standing--, f->done--;
+    f->reached--, f->done--;
 }
 
 CUresult Callbacks::capture(CUstream stream, uint64_t token)
@@ -137,20 +132,16 @@ bool Callbacks::pending()
     return !gates_.empty() || !graphs_.empty();
 }
 
-bool Callbacks::client_is_waited_for()
+bool Callbacks::any_to_run()
 {
     std::lock_guard lock(mutex_);
-    return std::any_of(gates_.begin(), gates_.end(),
-                       [](const auto &g) { return !g.second->open; }) ||
-           std::any_of(graphs_.begin(), graphs_.end(),
-                       [](const auto &g) { return g.second->standing > g.second->done; });
+    return any_shut() || standing().has_value();
 }
 
 bool Callbacks::waits_for_client()
 {
     std::lock_guard lock(mutex_);
-    return !graphs_.empty() ||
-           std::any_of(gates_.begin(), gates_.end(), [](const auto &g) { return !g.second->open; });
+    return !graphs_.empty() || any_shut();
 }
 
 }  // namespace rgpu::worker

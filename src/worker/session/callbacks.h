@@ -7,7 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
+#include <optional>
 
 #include "calls/cuda_api.h"
 #include "worker/connection/sender.h"
@@ -32,17 +32,15 @@ public:
     bool pending();
     // The same for streams that stand at one of which that word is still to come.
     bool waits_for_client();
-    // Whether work that is queued may wait for a function that the client has not run. Graphs count
-    // once a stream stands at a function of theirs.
-    bool client_is_waited_for();
+    // Whether the client has a function to run: one that is in a stream, or a graph's that a stream
+    // stands at.
+    bool any_to_run();
     // Whether there ever was one. Dispatcher only.
     bool any() const { return any_; }
 
-    // Waits until a stream stands at a function that the client is running: the context that one
-    // of them was put into. Any thread.
+    // Waits until a stream stands at a function that the client is to run: the context that was
+    // current when the client named it, or null. Any thread.
     CUcontext wait_until_one_stands();
-    // The same now; null where none stands.
-    CUcontext stands();
 
     // Graphs' host nodes call graph_reached() with what graph_function() gives for the client's
     // token, any number of times; that lives as long as the session.
@@ -57,11 +55,13 @@ private:
         Callbacks *all = nullptr;
         uint64_t token = 0;
         CUcontext context = nullptr;
-        bool open = false;
+        bool reached = false, open = false;
     };
     static void reached(void *gate);
-    // For as long as a stream stands at a function. With the lock held.
-    class Standing;
+    // With the lock held: whether a gate is shut, and the context of a function that a stream
+    // stands at.
+    bool any_shut() const;
+    std::optional<CUcontext> standing() const;
 
     Turns &turns_;
     Sender &sender_;
@@ -69,15 +69,14 @@ private:
     std::mutex mutex_;
     std::condition_variable opened_, stopped_;
     std::map<uint64_t, std::unique_ptr<Gate>> gates_;
-    std::multiset<CUcontext> standing_;
     bool any_ = false;
 
     struct GraphFunction {
         Callbacks *all = nullptr;
         uint64_t token = 0;
         CUcontext context = nullptr;
-        size_t standing = 0;  // nodes that wait
-        size_t done = 0;      // times that the client has run it and no node has gone on yet
+        size_t reached = 0;  // nodes that wait
+        size_t done = 0;     // times that the client has run it and no node has gone on yet
     };
     std::map<uint64_t, std::unique_ptr<GraphFunction>> graphs_;
 };

@@ -35,23 +35,23 @@ CUresult Session::enter(HandleId id, bool &gone)
     return CUDA_SUCCESS;
 }
 
-void Session::when_quiet(const Call &call, std::function<void()> carry_out)
+void Session::when_quiet(const Call &call, std::function<void(const Call &)> carry_out)
 {
-    if (!call.wants_reply() || !callbacks.any() || !callbacks.client_is_waited_for())
-        return carry_out();
-    late_.push_back(
-        {call.header.value, std::chrono::steady_clock::now() + kPatience, std::move(carry_out)});
+    if (!call.wants_reply() || !callbacks.any() || !callbacks.any_to_run()) return carry_out(call);
+    late_.push_back({call, std::chrono::steady_clock::now() + kPatience, std::move(carry_out)});
 }
 
 bool Session::carry_out_late()
 {
-    while (!late_.empty() && (!callbacks.client_is_waited_for() ||
-                              std::chrono::steady_clock::now() >= late_.front().at_last)) {
-        const Late late = std::move(late_.front());
+    while (!late_.empty() &&
+           (!callbacks.any_to_run() || std::chrono::steady_clock::now() >= late_.front().at_last)) {
+        Late late = std::move(late_.front());
         late_.pop_front();
-        bool gone = false;
-        enter(late.context, gone);
-        late.carry_out();
+        const Input::Away away(input, true);
+        if (CUresult r = enter(late.call.header.value, late.call.context_gone))
+            finish(late.call, r);
+        else
+            late.carry_out(late.call);
     }
     return !late_.empty();
 }

@@ -91,9 +91,15 @@ public:
     // without taking other calls meanwhile, and the client may need some to end its function. A
     // function may wait for the very call, too: after kPatience it is carried out whatever there
     // is.
-    void when_quiet(const Call &, std::function<void()> carry_out);
+    void when_quiet(const Call &, std::function<void(const Call &)> carry_out);
     // Those whose time has come; false where none is left. Before a frame is waited for.
     bool carry_out_late();
+
+    // A program has so many threads that wait, and so many copies and host functions under way, at
+    // most.
+    static constexpr size_t kMostBehind = 16384;
+    // Calls that no thread has begun.
+    size_t behind() const { return waiters.behind() + late_.size(); }
 
     // Answers a call that has been carried out: now, and for a posted call only if it failed (then
     // it is remembered for the next call that waits).
@@ -130,9 +136,9 @@ private:
     CUcontext context_ = nullptr;
     static constexpr std::chrono::milliseconds kPatience{1000};
     struct Late {
-        HandleId context = 0;
+        Call call;
         std::chrono::steady_clock::time_point at_last;
-        std::function<void()> carry_out;
+        std::function<void(const Call &)> carry_out;
     };
     std::deque<Late> late_;
     std::atomic<CUresult> posted_error_{CUDA_SUCCESS};
