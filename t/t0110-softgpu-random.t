@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Random functions, compiled by nvcc for the software GPU and by g++ for the host: the same bits.
+# Seed 399881035 asked for the sign of 0/0 once, which is nobody's to say.
 . "$(dirname "$0")/lib/tap.sh"
 
 export LD_LIBRARY_PATH=$softgpu:$cuda_libs
 export RGPU_SOFTGPU_CACHE=$T/cache RGPU_SOFTGPU_HOST=$T/gpus
-seeds=(1 "$((RANDOM * 32768 + RANDOM))")
+seeds=(1 399881035 "$((RANDOM * 32768 + RANDOM))")
 plan ${#seeds[@]}
 
 for seed in "${seeds[@]}"; do
