@@ -13,7 +13,6 @@
 
 namespace rgpu::softgpu::lower {
 
-using ptx::Operand;
 using ptx::Space;
 
 namespace {
