@@ -128,6 +128,14 @@ void Wire::pass(int from, int to, bool up)
                 calls_[f.header.type] = f;
             else
                 replies_[f.header.sequence] = f;
+            if (kept_ && up)
+                kept_->push_back({f, {}});
+            else if (kept_)
+                for (auto e = kept_->rbegin(); e != kept_->rend(); e++)
+                    if (e->call.header.sequence == f.header.sequence) {
+                        e->reply = f;
+                        break;
+                    }
         }
         write_all(to, f.bytes());
     }
@@ -152,13 +160,31 @@ std::optional<Frame> Wire::reply_to(uint32_t sequence)
     return it == replies_.end() ? std::nullopt : std::optional(it->second);
 }
 
+void Wire::keep(std::vector<Exchange> &to)
+{
+    std::lock_guard lock(mutex_);
+    kept_ = &to;
+}
+
+HandleId Wire::number_for(calls::HandleKind kind)
+{
+    constexpr size_t kFew = 3;
+    interpose::Handles &all = interpose::Handles::get();
+    if (!few_) return all.make(kind);
+    std::vector<HandleId> &numbers = numbers_[kind];
+    std::erase_if(numbers, [&](HandleId id) { return all.at(id)->kind != kind; });
+    if (numbers.size() < kFew) return numbers.emplace_back(all.make(kind));
+    return numbers[turn_++ % kFew];
+}
+
 std::map<uint16_t, Frame> Wire::last_calls()
 {
     std::lock_guard lock(mutex_);
     return calls_;
 }
 
-Victim::Victim(const worker::Objects &objects) : objects_(objects)
+Victim::Victim(const worker::Objects &objects, std::optional<worker::Addresses> addresses)
+    : objects_(objects), addresses_(std::move(addresses))
 {
     auto [mine, its] = two_sockets();
     worker_ = new worker::Dispatcher(its, console(), {});
@@ -179,6 +205,7 @@ bool Victim::takes(const Bytes &stream)
     net::SocketTransport from{Fd(its)};
     worker_->session.input = worker::Input(from);
     worker_->session.objects = objects_;
+    if (addresses_) worker_->session.addresses = *addresses_;
     const bool well = worker_->run().has_value();
     shutdown(its, SHUT_RDWR);
     if (feeder.joinable()) feeder.join();

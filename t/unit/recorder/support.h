@@ -42,6 +42,11 @@ struct Frame {
     Bytes bytes() const;
 };
 
+struct Exchange {
+    Frame call;
+    std::optional<Frame> reply;
+};
+
 // Two ends that talk to each other, with every frame kept that went from one to the other.
 class Wire {
 public:
@@ -56,34 +61,47 @@ public:
     Frame last_call(CallId id);
     std::optional<Frame> reply_to(uint32_t sequence);
     std::map<uint16_t, Frame> last_calls();
+    // From now on every call's frame is put behind these, with the answer if there is one.
+    void keep(std::vector<Exchange> &);
+    // From now on few handles of each kind stand for all of its objects.
+    void use_few_handles() { few_ = true; }
+    const std::map<calls::HandleKind, std::vector<HandleId>> &few_handles() { return numbers_; }
 
     // A live handle of this kind that stands for `driver` on the server.
     template <class T> T handle(T driver)
     {
-        HandleId id = interpose::Handles::get().make(calls::kHandleKind<T>);
+        const HandleId id = number_for(calls::kHandleKind<T>);
         server_->session.objects.set(id, driver);
         return interpose::Handles::get().handle<T>(id);
     }
 
 private:
     void pass(int from, int to, bool up);
+    HandleId number_for(calls::HandleKind);
 
     interpose::ServerSession *client_;
     worker::Dispatcher *server_;
     std::mutex mutex_;
     std::map<uint16_t, Frame> calls_;
     std::map<uint32_t, Frame> replies_;
+    std::vector<Exchange> *kept_ = nullptr;
+    bool few_ = false;
+    std::map<calls::HandleKind, std::vector<HandleId>> numbers_;
+    size_t turn_ = 0;
 };
 
 // Sends one byte stream to a worker session as all that its client ever says. Returns whether the
-// session ended as after a well-behaved client; what it answers is thrown away.
+// session ended as after a well-behaved client; what it answers is thrown away. Each stream finds
+// the session with these objects, and with these addresses where there are some.
 class Victim {
 public:
-    explicit Victim(const worker::Objects &objects);
+    explicit Victim(const worker::Objects &objects,
+                    std::optional<worker::Addresses> addresses = std::nullopt);
     bool takes(const Bytes &stream);
 
 private:
     worker::Objects objects_;
+    std::optional<worker::Addresses> addresses_;
     worker::Dispatcher *worker_;
 };
 
