@@ -1,21 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames from a server, while a program copies and asks. The input: what the program does, and the
-// stream that the server says, either as it is or as a row of frames with good headers. Nothing
-// beside the program's memory is written.
+// Frames from a server, while a program copies, asks, or makes a call of the table. The input: what
+// the program does, and the stream that the server says, either as it is or as a row of frames with
+// good headers. Nothing beside the program's memory is written. Mutations put in answers as our
+// worker gives them, and change what is inside.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
 
-#include "t/unit/recorder/support.h"
+#include "t/fuzz/table_calls.h"
 
 using namespace rgpu;
 using namespace rgpu::test;
+
+extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t bytes, size_t most);
 
 namespace {
 
 constexpr size_t kBytes = 100, kGuard = 256;
 constexpr uint8_t kUntouched = 0xa5;
+
+// What the input begins with.
+struct Way {
+    uint8_t how;   // bits below
+    uint8_t dice;  // the arguments of a call
+    uint16_t call;
+};
+static_assert(sizeof(Way) == 4);
+constexpr uint8_t kFramed = 1, kAsksBefore = 2, kAsksAfter = 4, kCalls = 8;
+
+// In front of a frame's body where the stream is a row of frames.
+struct Head {
+    uint8_t type, flags;
+    uint8_t sequence;  // two bits of it, and of the result
+    uint8_t unused;
+    uint16_t bytes;
+};
+static_assert(sizeof(Head) == 6);
 
 CUresult copy(interpose::ServerSession &s, uint8_t *to)
 {
@@ -30,33 +51,105 @@ CUresult ask(interpose::ServerSession &s)
         CallId::cuCtxSynchronize, 0, [](wire::Writer &) {}, reply);
 }
 
-// A row of frames: type, flags and sequence of one of the first, length, body.
+Wire *wire;
+fuzz::TableCalls &table() { return fuzz::table_calls(wire); }
+
+using Make = void (*)();
+
+// Calls of the table, by name; then those whose answers are read by code of their own.
+const std::vector<std::pair<CallId, Make>> &calls_to_make()
+{
+    static const auto &all = *[] {
+        auto *list = new std::vector<std::pair<CallId, Make>>;
+        for_plain_rows([&]<CallId Id>() {
+            if (calls::info(Id).mode == calls::Mode::post) return;
+            list->emplace_back(Id, [] {
+                RandomOf<Id>::with(*wire, [](auto client, auto, auto &arguments) {
+                    if (RandomOf<Id>::call(client) == CUDA_SUCCESS)
+                        std::apply([](auto &...a) { (a.forget(), ...); }, arguments);
+                });
+            });
+        });
+        return list;
+    }();
+    return all;
+}
+
+// A row of frames, each a Head and its body.
 Bytes framed(const uint8_t *data, size_t bytes)
 {
     Bytes stream;
-    while (bytes >= 4) {
-        const size_t body = std::min<size_t>(data[3], bytes - 4);
+    while (bytes >= sizeof(Head)) {
+        Head head;
+        memcpy(&head, data, sizeof head);
+        const size_t body = std::min<size_t>(head.bytes, bytes - sizeof head);
         const wire::FrameHeader header{
-            static_cast<uint32_t>(body), static_cast<uint16_t>(data[0] % 9),
-            static_cast<uint16_t>(data[1] % 8), data[2] % 4u, data[2] / 64u};
+            static_cast<uint32_t>(body), static_cast<uint16_t>(head.type % 9),
+            static_cast<uint16_t>(head.flags % 8), head.sequence % 4u, head.sequence / 64u};
         recorder::add(stream, header);
-        recorder::add(stream, data + 4, body);
-        data += 4 + body, bytes -= 4 + body;
+        recorder::add(stream, data + sizeof head, body);
+        data += sizeof head + body, bytes -= sizeof head + body;
     }
     return stream;
 }
 
+// A call and its good answer.
+Bytes good_answer(fuzz::Chance &random)
+{
+    const auto &all = calls_to_make();
+    const size_t which = random() % all.size();
+    const auto &made = table().made;
+    const size_t from = random() % made.size();
+    const wire::FrameHeader wanted{0, static_cast<uint16_t>(all[which].first), 0, 0, 0};
+    Bytes input;
+    recorder::add(
+        input, Way{kFramed | kCalls, static_cast<uint8_t>(random()), static_cast<uint16_t>(which)});
+    for (size_t i = 0; i < made.size(); i++) {
+        const Exchange &e = made[(from + i) % made.size()];
+        if (e.call.header.type != wanted.type || !e.reply) continue;
+        const auto bytes = static_cast<uint16_t>(std::min<size_t>(e.reply->body.size(), 60000));
+        recorder::add(
+            input, Head{static_cast<uint8_t>(wire::ServerFrame::reply), wire::kLast, 1, 0, bytes});
+        recorder::add(input, e.reply->body.data(), bytes);
+        break;
+    }
+    return input;
+}
+
 }  // namespace
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t bytes, size_t most, unsigned seed)
+{
+    fuzz::Chance random(seed);
+    const unsigned which = random() % 4;
+    if (which > 1 && bytes) return LLVMFuzzerMutate(data, bytes, most);
+    Bytes input = which || !bytes ? good_answer(random) : Bytes(data, data + bytes);
+    if (random() % 4) fuzz::disturb(input, random);
+    const size_t n = std::min(input.size(), most);
+    memcpy(data, input.data(), n);
+    return n;
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    if (bytes == 0 || bytes > 60000) return 0;
-    const Bytes stream = data[0] & 1 ? framed(data + 1, bytes - 1) : Bytes(data + 1, data + bytes);
+    (void)table();
+    Way way{};
+    if (bytes < sizeof way || bytes > 60000) return 0;
+    memcpy(&way, data, sizeof way);
+    data += sizeof way, bytes -= sizeof way;
+    const Bytes stream = way.how & kFramed ? framed(data, bytes) : Bytes(data, data + bytes);
     std::vector<uint8_t> memory(kGuard + kBytes + kGuard, kUntouched);
+    // All arrays are there, and have as many elements as the answers of table() are for.
+    steady = true;
+    dice.seed(way.dice);
     from_broken_server(stream, [&](interpose::ServerSession &s) {
-        if (data[0] & 2) (void)ask(s);
-        const CUresult r = copy(s, memory.data() + kGuard);
-        if (data[0] & 4) (void)ask(s);
+        if (way.how & kAsksBefore) (void)ask(s);
+        CUresult r = CUDA_SUCCESS;
+        if (way.how & kCalls)
+            calls_to_make()[way.call % calls_to_make().size()].second();
+        else
+            r = copy(s, memory.data() + kGuard);
+        if (way.how & kAsksAfter) (void)ask(s);
         return r;
     });
     auto touched = [](uint8_t b) { return b != kUntouched; };

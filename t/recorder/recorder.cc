@@ -19,14 +19,36 @@ using calls::RoleKind;
 
 std::mutex mutex;
 std::array<Note, calls::kCallCount> notes;
-std::mt19937_64 random_bytes(1);
+uint64_t random_state = 1;
 CUresult answer = CUDA_SUCCESS;
 uintptr_t next_handle = 0x7ec0000000;
 
+// splitmix64: copies of megabytes are filled with it.
+uint64_t random_bytes()
+{
+    uint64_t z = random_state += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+}
+
+// Copies of megabytes get the same bytes again and again.
 void fill(void *to, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        static_cast<uint8_t *>(to)[i] = static_cast<uint8_t>(random_bytes());
+    static const auto block = [] {
+        std::array<uint64_t, 8192> words;
+        for (uint64_t &word : words) word = random_bytes();
+        return words;
+    }();
+    const auto copy = [&](const void *from, size_t some) {
+        memcpy(to, from, some);
+        to = static_cast<char *>(to) + some, n -= some;
+    };
+    while (n > sizeof block) copy(block.data(), sizeof block);
+    while (n) {
+        const uint64_t word = random_bytes();
+        copy(&word, n < sizeof word ? n : sizeof word);
+    }
 }
 
 // The last struct of each type that it was given: what it answers when it is asked for one.
