@@ -338,7 +338,7 @@ fuzz_needs_request := $(call obj,src/rgpud/ports/request_head.cc) $(call archive
 fuzz_needs_answer := $(call archive,pool util)
 fuzz_needs_lease := $(call obj,$(addprefix src/interpose/base/,lease.cc log.cc)) $(call archive,view net wire calls util)
 fuzz_needs_board := $(unit_archives_share)
-fuzz_needs_ptx := $(unit_archives_softgpu)
+fuzz_needs_ptx := $(call obj,$(call under,src/softgpu/ptx)) $(call archive,calls util)
 fuzz_needs_frames := $(unit_archives_recorder)
 fuzz_needs_replies := $(unit_archives_recorder)
 fuzz_program = $(patsubst t/fuzz/%.cc,$(O)/fuzz/%,$1)
@@ -349,7 +349,7 @@ endef
 $(foreach s,$(fuzz_sources),$(eval $(call fuzz_rule,$s)))
 $(O)/fuzz/frames $(O)/fuzz/replies: | $(RECORDER)
 .PHONY: fuzz-programs
-fuzz-programs: $(filter $(O)/fuzz/$(or $(T),%),$(call fuzz_program,$(fuzz_sources)))
+fuzz-programs: $(filter $(addprefix $(O)/fuzz/,$(or $(T),%)),$(call fuzz_program,$(fuzz_sources)))
 	@:
 
 # A sanitized build is long: T is all that it builds where it names a program or a folder, as it does for run-checks.
@@ -484,10 +484,18 @@ check-asan: ## unit tests with address and undefined-behaviour sanitizers; T=sof
 # glibc's sys/platform/x86.h has _Bool, which clang does not know in C++. CUDA's enumerations hold whatever a program
 # passes, which compilers allow without -fstrict-enums.
 FUZZ_CXX ?= $(firstword $(foreach c,clang++-19 clang++,$(if $(shell command -v $c),$c)))
-fuzz: ## fuzz the parsers of what others send, a minute each; T=ptx: one; TIME=600: seconds; RUNS=10000000: so many inputs
+# Programs of the build write no profile where it runs.
+fuzz_build = LLVM_PROFILE_FILE=/dev/null $(sub_make) O=$(O)-fuzz CXX="$(FUZZ_CXX) -fprofile-instr-generate -fcoverage-mapping -D_Bool=bool -Wno-unknown-warning-option" \
+	SANITIZE="fuzzer-no-link$(comma)address$(comma)undefined -fno-sanitize=enum" fuzz-programs
+fuzz_targets = $(or $(T),$(patsubst t/fuzz/%.cc,%,$(fuzz_sources)))
+.PHONY: fuzz fuzz-coverage
+fuzz: ## fuzz the parsers of what others send, a minute each; T=ptx: one; TIME=600: seconds; RUNS=10000000: so many inputs; SEED=1: the same each time
 	@test -n "$(FUZZ_CXX)" || { echo "make fuzz: needs clang 19 with libFuzzer: apt install clang-19 libclang-rt-19-dev" >&2; exit 1; }
-	+@$(sub_make) O=$(O)-fuzz CXX="$(FUZZ_CXX) -D_Bool=bool -Wno-unknown-warning-option" SANITIZE="fuzzer-no-link$(comma)address$(comma)undefined -fno-sanitize=enum" fuzz-programs
-	@t/fuzz/run $(O)-fuzz "$(or $(T),$(patsubst t/fuzz/%.cc,%,$(fuzz_sources)))" "$(TIME)" "$(RUNS)"
+	+@$(fuzz_build)
+	@t/fuzz/run $(O)-fuzz "$(fuzz_targets)" "$(TIME)" "$(RUNS)" "$(SEED)"
+fuzz-coverage: ## which lines of the parsers the inputs reach that make fuzz has kept; T= as there
+	+@$(fuzz_build)
+	@t/fuzz/coverage $(O)-fuzz $(fuzz_targets)
 
 # Not the unit tests: Criterion does not start under it.
 check-tsan: ## with the thread sanitizer: programs of threads (t/stress), and both ends of remote CUDA programs, and rgpud (t/tsan)

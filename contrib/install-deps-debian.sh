@@ -22,6 +22,8 @@ packages=(
     iproute2 procps util-linux man-db crun bubblewrap systemd binutils prometheus
     # layout and lint
     clang-format clang-tidy-19 black shellcheck pyflakes3
+    # make fuzz
+    clang-19 libclang-rt-19-dev
 )
 
 # nvml.h, for our libnvidia-ml.so.1, where the toolkit came without it: NVIDIA has it on PyPI. Not
