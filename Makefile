@@ -434,7 +434,7 @@ bench-transport: ## measure what calls and copies cost, and draw doc/performance
 	@$(tests_env) RGPU_PLOT=$(or $(PLOT),doc/performance.svg) t/lib/run-benches transport
 
 bench: ## print the figures that matter beside their references; ARGS=--json, ARGS=softgpu
-	+@$(sub_make) all $(bench_programs) $(O)/cuda/tenant-static
+	+@$(sub_make) all $(bench_programs) $(O)/cuda/tenant-static $(O)/cuda/features/stream_memory
 	@$(tests_env) t/lib/run-benches $(ARGS)
 
 # --- the Python client: its packages come from PyPI, at the pinned versions

@@ -26,6 +26,30 @@ run -n 1 -- env RGPU_SYNC=1 RGPU_STATS="$stats" "$features/allocations"
 is "$rc $out" "0 right" "... and with RGPU_SYNC=1" || diag "$err"
 each() { json_true "${trips}[0] >= 3000 and ${trips}[1] >= 3000" < "$stats"; }
 ok "... by a round trip each" each || diag "$(cat "$stats")"
+
+# Stream-ordered memory, which the client divides up.
+run -n 1 -- env RGPU_STATS="$stats" "$features/stream_memory"
+is "$rc $out" "0 right" "three threads allocate and free in their streams" || diag "$err"
+trips='[j["by_name"][n]["round_trips"] for n in '
+trips+='("cuMemAllocAsync", "cuMemAllocFromPoolAsync", "cuMemFreeAsync")]'
+hardly() { json_true "sum(${trips}) <= 40 and ${trips}[2] == 0" < "$stats"; }
+ok "... and ask the server for credit, and for nothing else" hardly || diag "$(cat "$stats")"
+run -n 1 -- env RGPU_SYNC=1 RGPU_STATS="$stats" "$features/stream_memory"
+is "$rc $out" "0 right" "... and with RGPU_SYNC=1" || diag "$err"
+each() { json_true "sum(${trips}) >= 1000" < "$stats"; }
+ok "... by a round trip each" each || diag "$(cat "$stats")"
+run -n 1 -- "$features/stream_memory" all 252
+is "$rc $out" "0 right" "all memory of the GPU can be had from a pool, and back from it" ||
+    diag "$err"
+run -n 1 --memory 96M -- "$features/stream_memory" all 94
+is "$rc $out" "0 right" "... and all that a lease may have" || diag "$err"
+mkfifo "$T/until" "$T/rests"
+beside="'$features/stream_memory' rest < '$T/until' > '$T/rests' & exec 3> '$T/until' 4< '$T/rests'
+read -r line <&4 && [[ \$line = rests ]] && '$features/stream_memory' all 248
+result=\$?; exec 3>&-; wait; exit \$result"
+run -n 1 -- bash -c "$beside"
+is "$rc $out" "0 right" "... beside a process that rests and has freed what it had" || diag "$err"
+
 run -n 2 -- "$build/cuda/sync_copies-static"
 is "$rc $out" "0 right" "copies between two GPUs come behind what either was given" || diag "$err"
 try 20 "$build/bin/rgpu" list --json

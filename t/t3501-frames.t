@@ -27,16 +27,20 @@ is "$never" 11 "... the copies of either direction, and a path on the server, am
 RGPU_DRIVER=$softgpu/libcuda.so.1 RGPU_SOFTGPU_HOST=$T/host RGPU_SOFTGPU_MEMORY=64M hostile placed \
     "$build/libexec/rgpu-worker"
 is "$rc" 0 "every lie about addresses and credit gets its answer" || diag "$err"
-lies=0
+lies=0 calls=0
 while IFS= read -r line; do
     case $line in
         "nothing wrong"*)
             is "$line" "nothing wrong: CARRIED OUT, status 0" "what a client may say" ;;
+        pool:*)
+            is "${line##*: }" "refused with 1, status 0" "a pool's memory: ${line#pool: }"
+            calls=$((calls + 1)) ;;
         *) is "${line#*: }" "closed by the rules, status 3" "refused: ${line%%:*}"
            lies=$((lies + 1)) ;;
     esac
 done <<< "$out"
-is "$lies" 27 "... each lie"
+is "$lies" 57 "... each lie"
+is "$calls" 3 "... and each call for what is a pool's"
 
 lease()
 {

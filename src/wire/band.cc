@@ -14,6 +14,7 @@ bool Band::drop_spare(Shared &shared, int device)
 {
     const uint64_t page = std::exchange(shared.spare, 0);
     if (page) {
+        shared.used.erase(page);
         shared.pieces.take_at(page, kPage);
         take_page(page, device);
     }
@@ -25,55 +26,83 @@ void Band::drop_spares()
     for (auto &[device, shared] : shared_) drop_spare(shared, device);
 }
 
-void Band::take_page(uint64_t page, int device)
+void Band::take_page(uint64_t page, int device) { drop_pages(device, page, kPage, 1); }
+
+CUresult Band::put_pages(int device, uint64_t address, uint64_t bytes)
 {
-    pages_.take(page, kPage, device);
-    free_.add(page, kPage);
+    const CUresult r = pages_.put(address, bytes, device);
+    const auto shared = shared_.find(device);
+    return r == CUDA_ERROR_OUT_OF_MEMORY && shared != shared_.end() &&
+                   drop_spare(shared->second, device)
+               ? pages_.put(address, bytes, device)
+               : r;
 }
 
-CUresult Band::add_pages(int device, uint64_t bytes, uint64_t &address)
+CUresult Band::add_pages(int device, uint64_t bytes, uint64_t &address, size_t parts)
 {
-    address = free_.take_lowest(bytes, kPage);
+    address = free_.take_lowest(bytes, kPage, parts);
     if (!address) return kNoAddresses;
-    CUresult r = pages_.put(address, bytes, device);
-    const auto shared = shared_.find(device);
-    if (r == CUDA_ERROR_OUT_OF_MEMORY && shared != shared_.end() &&
-        drop_spare(shared->second, device))
-        r = pages_.put(address, bytes, device);
-    if (r) free_.add(address, bytes);
-    return r;
+    try {
+        const CUresult r = put_pages(device, address, bytes);
+        if (r) free_.add(address, bytes, parts);
+        return r;
+    } catch (...) {
+        free_.add(address, bytes, parts);
+        throw;
+    }
+}
+
+// Memory at the beginning of a new page.
+CUresult Band::add_shared_page(Shared &shared, int device, uint64_t bytes, uint64_t &address)
+{
+    shared.pieces.promise(2);  // the rest of the page, and what is given out now
+    bool there = false;
+    try {
+        const CUresult r = add_pages(device, kPage, address, 1);
+        there = !r;
+        if (there) shared.used.emplace(address, 1);
+        if (!there) shared.pieces.promise_less(2);
+        if (there) shared.pieces.add(address + bytes, kPage - bytes, 1);
+        return r;
+    } catch (...) {
+        shared.pieces.promise_less(2);
+        if (there) take_page(address, device);
+        throw;
+    }
 }
 
 CUresult Band::allocate_small(int device, uint64_t bytes, uint64_t &address)
 {
     Shared &shared = shared_[device];
-    address = shared.pieces.take_smallest(bytes);
-    if (!address) {
-        if (CUresult r = add_pages(device, kPage, address)) return r;
-        shared.pieces.add(address + bytes, kPage - bytes);
-    }
+    address = shared.pieces.take_smallest(bytes, 1);
+    if (!address) return add_shared_page(shared, device, bytes, address);
     const uint64_t page = page_of(address);
     if (page == shared.spare) shared.spare = 0;
-    shared.used[page]++;
+    shared.used.find(page)->second++;
     return CUDA_SUCCESS;
 }
 
 CUresult Band::allocate(int device, uint32_t owner, uint64_t bytes, uint64_t &address)
 {
     if (!bytes || bytes > bytes_) return CUDA_ERROR_OUT_OF_MEMORY;
+    Lives known;
+    known.emplace(0, Live{bytes, device, owner});
     const CUresult r = bytes <= kShares ? allocate_small(device, rounded(bytes, kUnit), address)
-                                        : add_pages(device, rounded(bytes, kPage), address);
-    if (!r) remember({address, bytes, device, owner});
-    return r;
+                                        : add_pages(device, rounded(bytes, kPage), address, 1);
+    if (r) return r;
+    auto node = known.extract(known.begin());
+    node.key() = address;
+    live_.insert(std::move(node));
+    return CUDA_SUCCESS;
 }
 
 std::optional<Band::Block> Band::find(uint64_t address) const
 {
     auto it = live_.upper_bound(address);
     if (it == live_.begin()) return {};
-    const auto &[base, live] = *--it;
-    if (address - base >= live.bytes) return {};
-    return Block{base, live.bytes, live.device, live.owner};
+    --it;
+    if (address - it->first >= it->second.bytes) return {};
+    return block_of(*it);
 }
 
 void Band::remember(const Block &b) { live_[b.base] = {b.bytes, b.device, b.owner}; }
@@ -82,46 +111,63 @@ std::optional<Band::Block> Band::forget(uint64_t base)
 {
     const auto it = live_.find(base);
     if (it == live_.end()) return {};
-    const Block gone{base, it->second.bytes, it->second.device, it->second.owner};
+    const Block gone = block_of(*it);
     live_.erase(it);
     return gone;
+}
+
+bool Band::move_to(Lives &to, uint64_t base)
+{
+    const auto it = live_.find(base);
+    if (it == live_.end()) return false;
+    to.insert(live_.extract(it));
+    return true;
 }
 
 std::vector<Band::Block> Band::forget_all(uint32_t owner)
 {
     std::vector<Block> gone;
-    std::erase_if(live_, [&](const auto &entry) {
-        const auto &[base, live] = entry;
-        if (live.owner != owner) return false;
-        gone.push_back({base, live.bytes, live.device, live.owner});
-        return true;
-    });
+    for (const auto &l : live_)
+        if (l.second.owner == owner) gone.push_back(block_of(l));
+    for (const Block &b : gone) live_.erase(b.base);
     return gone;
+}
+
+void Band::move_all_to(Lives &to, uint32_t owner)
+{
+    for (auto it = live_.begin(); it != live_.end();) {
+        const auto at = it++;
+        if (at->second.owner == owner) to.insert(live_.extract(at));
+    }
 }
 
 void Band::release_small(const Block &b)
 {
-    Shared &shared = shared_[b.device];
+    Shared &shared = shared_.at(b.device);
     const uint64_t page = page_of(b.base);
-    shared.pieces.add(b.base, rounded(b.bytes, kUnit));
+    shared.pieces.add(b.base, rounded(b.bytes, kUnit), 1);
     const auto used = shared.used.find(page);
     if (--used->second) return;
-    shared.used.erase(used);
-    const bool keeps = !shared.spare && !shared.used.empty();
-    if (keeps) {
+    if (!shared.spare && shared.pages_in_use() > 1) {
         shared.spare = page;
-    } else {
-        shared.pieces.take_at(page, kPage);
-        take_page(page, b.device);
+        return;
     }
-    if (shared.used.empty()) drop_spare(shared, b.device);
+    shared.used.erase(used);
+    shared.pieces.take_at(page, kPage);
+    take_page(page, b.device);
+    if (!shared.pages_in_use()) drop_spare(shared, b.device);
 }
 
 void Band::release(const Block &b)
 {
     if (b.bytes <= kShares) return release_small(b);
-    pages_.take(b.base, rounded(b.bytes, kPage), b.device);
-    free_.add(b.base, rounded(b.bytes, kPage));
+    drop_pages(b.device, b.base, rounded(b.bytes, kPage), 1);
+}
+
+void Band::drop_pages(int device, uint64_t address, uint64_t bytes, size_t parts)
+{
+    pages_.take(address, bytes, device);
+    free_.add(address, bytes, parts);
 }
 
 uint64_t Band::reserve(uint64_t bytes, uint64_t alignment)

@@ -7,6 +7,9 @@
 // own. A page that nothing lies in any more is taken away; one of them a device keeps while other
 // shared pages of it are in use, as what comes next would bring it back.
 //
+// Memory of the process: what throws has changed nothing. What gives memory back needs none, and
+// throws only where Pages::take does.
+//
 // No lock, and no thread of its own.
 #pragma once
 
@@ -43,6 +46,17 @@ public:
         int device = 0;
         uint32_t owner = 0;
     };
+    // Allocations by their base.
+    struct Live {
+        uint64_t bytes = 0;
+        int32_t device = 0;
+        uint32_t owner = 0;
+    };
+    using Lives = std::map<uint64_t, Live>;
+    static Block block_of(const Lives::value_type &l)
+    {
+        return {l.first, l.second.bytes, l.second.device, l.second.owner};
+    }
 
     // No addresses are left: the memory may be had elsewhere.
     static constexpr CUresult kNoAddresses = CUDA_ERROR_MAP_FAILED;
@@ -55,9 +69,22 @@ public:
     // more, but nobody else gets its memory.
     std::optional<Block> forget(uint64_t base);
     std::vector<Block> forget_all(uint32_t owner);
+    // The same, into a table of the caller's, which needs no memory. Whether it was known.
+    bool move_to(Lives &, uint64_t base);
+    void move_all_to(Lives &, uint32_t owner);
     // Then its memory is free; or it is known again, after all.
     void release(const Block &);
     void remember(const Block &);
+
+    // Whole pages for whoever divides them up, and some of them back, each once.
+    CUresult add_pages(int device, uint64_t bytes, uint64_t &address)
+    {
+        return add_pages(device, bytes, address, bytes / kPage);
+    }
+    void drop_pages(int device, uint64_t address, uint64_t bytes)
+    {
+        drop_pages(device, address, bytes, bytes / kPage);
+    }
 
     // Gives up the pages that nothing lies in.
     void drop_spares();
@@ -77,18 +104,18 @@ public:
     }
 
 private:
-    struct Live {
-        uint64_t bytes = 0;
-        int32_t device = 0;
-        uint32_t owner = 0;
-    };
     struct Shared {
         FreeRanges pieces{kPage};
         std::unordered_map<uint64_t, uint32_t> used;  // page -> pieces that lie in it
         uint64_t spare = 0;                           // a page that nothing lies in; 0: none
+        size_t pages_in_use() const { return used.size() - (spare ? 1 : 0); }
     };
-    CUresult add_pages(int device, uint64_t bytes, uint64_t &address);
+    CUresult put_pages(int device, uint64_t address, uint64_t bytes);
+    // They come back in so many parts, at most.
+    CUresult add_pages(int device, uint64_t bytes, uint64_t &address, size_t parts);
+    void drop_pages(int device, uint64_t address, uint64_t bytes, size_t parts);
     CUresult allocate_small(int device, uint64_t bytes, uint64_t &address);
+    CUresult add_shared_page(Shared &, int device, uint64_t bytes, uint64_t &address);
     void release_small(const Block &);
     void take_page(uint64_t page, int device);
     bool drop_spare(Shared &, int device);
@@ -97,7 +124,7 @@ private:
     Pages &pages_;
     FreeRanges free_;               // whole pages
     std::map<int, Shared> shared_;  // by device
-    std::map<uint64_t, Live> live_;
+    Lives live_;
 };
 
 }  // namespace rgpu::wire

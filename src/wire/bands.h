@@ -5,6 +5,7 @@
 // Linux puts nothing of its own there: programs lie below, libraries and stacks above.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace rgpu::wire {
@@ -22,7 +23,15 @@ inline constexpr uint16_t kBandCall = 0xffef;
 // Another one: memory at addresses that the client chooses (kTakesPlaced). The body begins with a
 // PlacedStep; doc/protocol.md has what follows.
 inline constexpr uint16_t kPlacedCall = 0xffee;
-enum class PlacedStep : uint32_t { credit = 0, allocate = 1, give_back = 2 };
+enum class PlacedStep : uint32_t {
+    credit = 0,
+    allocate = 1,
+    give_back = 2,
+    // Memory of pools, which is no context's (kTakesPools).
+    take_pages = 3,
+    give_pages = 4,
+    take_piece = 5,
+};
 
 // The part of the band that the client has for itself is its upper half.
 constexpr uint64_t placed_begin(uint32_t index) { return band_begin(index) + kBandBytes / 2; }

@@ -66,6 +66,7 @@ enum Accepted : uint32_t {
     // ... and memory at addresses that the client chooses (bands.h)
     kTakesPlaced = 64,
     kTakesLinked = 128,  // ... and images that nvcc -rdc has linked (module_bodies.h)
+    kTakesPools = 256,   // ... and pools of memory at such addresses (bands.h)
 };
 
 // Fits in front of a Refusal's text or a ServerProof's digest.

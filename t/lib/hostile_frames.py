@@ -247,6 +247,18 @@ def back(n, device=0):
     return struct.pack('<IiQ', 2, device, n)
 
 
+def pages(address, n, device=0):
+    return struct.pack('<IiQQ', 3, device, address, n)
+
+
+def give(address, n):
+    return struct.pack('<IQQ', 4, address, n)
+
+
+def piece(n, device=0):
+    return struct.pack('<IiQ', 5, device, n)
+
+
 # NAME: frames from where the client's part begins, its credit in bytes, memory that the worker
 # placed, and the worker's secret. All but the last are what a client may say.
 def placed_attacks():
@@ -254,6 +266,11 @@ def placed_attacks():
         placed(part, 100),
         placed(part + 512, 1 << 20),
         placed(part + PAGE, 2 * PAGE),
+        pages(part + 3 * PAGE, 2 * PAGE),
+        give(part + 4 * PAGE, PAGE),
+        pages(part + 5 * PAGE, PAGE),
+        give(part + 3 * PAGE, PAGE),
+        give(part + 5 * PAGE, PAGE),
         back(had - 3 * PAGE),
     ]
     yield 'more than the credit', lambda part, had, own, its: [
@@ -284,25 +301,98 @@ def placed_attacks():
     yield 'a body too short', lambda part, had, own, its: [placed(part, 1)[:-1]]
     yield 'a body too long', lambda part, had, own, its: [placed(part, 1) + b'x']
     yield 'no step', lambda part, had, own, its: [b'']
-    yield 'a step that is none', lambda part, had, own, its: [I(3) + Q(part)]
+    yield 'a step that is none', lambda part, had, own, its: [I(6) + Q(part)]
     yield 'too much credit', lambda part, had, own, its: [credit(33 << 20)]
     yield 'more addresses than follow', lambda part, had, own, its: [credit(0, [own], count=2)]
     yield 'too many addresses', lambda part, had, own, its: [credit(0, [own] * 5000)]
+
+
+# The same for the pages of pools.
+def pool_attacks():
+    yield 'more pages than the credit', lambda part, had, own, its: [
+        pages(part + i * PAGE, PAGE) for i in range(had // PAGE + 1)
+    ]
+    yield 'more pages than at once', lambda part, had, own, its: [pages(part, 33 << 20)]
+    yield 'half a page', lambda part, had, own, its: [pages(part, PAGE // 2)]
+    yield 'a page between pages', lambda part, had, own, its: [pages(part + 512, PAGE)]
+    yield 'no pages', lambda part, had, own, its: [pages(part, 0)]
+    yield 'all pages', lambda part, had, own, its: [pages(part, (1 << 64) - PAGE)]
+    yield 'pages of no device', lambda part, had, own, its: [pages(part, PAGE, -1)]
+    yield 'pages of another device', lambda part, had, own, its: [pages(part, PAGE, 7)]
+    yield 'a page before its part', lambda part, had, own, its: [pages(part - PAGE, PAGE)]
+    yield 'pages over its end', lambda part, had, own, its: [
+        pages(part + (1 << 39) - PAGE, 2 * PAGE)
+    ]
+    yield 'the last page', lambda part, had, own, its: [pages((1 << 64) - PAGE, PAGE)]
+    yield 'a page twice', lambda part, had, own, its: [pages(part, PAGE)] * 2
+    yield 'a page where memory is', lambda part, had, own, its: [
+        placed(part, 512),
+        pages(part, PAGE),
+    ]
+    yield "memory in a pool's page", lambda part, had, own, its: [
+        pages(part, PAGE),
+        placed(part + 512, 512),
+    ]
+    yield 'a page that it has not', lambda part, had, own, its: [give(part, PAGE)]
+    yield 'a page given twice', lambda part, had, own, its: [
+        pages(part, PAGE),
+        give(part, PAGE),
+        give(part, PAGE),
+    ]
+    yield 'a page that is given and used', lambda part, had, own, its: [
+        pages(part, 2 * PAGE),
+        give(part, 3 * PAGE),
+    ]
+    yield 'a part of a page given', lambda part, had, own, its: [
+        pages(part, PAGE),
+        give(part, PAGE // 2),
+    ]
+    yield 'no pages given', lambda part, had, own, its: [pages(part, PAGE), give(part, 0)]
+    yield 'all pages given', lambda part, had, own, its: [
+        pages(part, PAGE),
+        give(part, (1 << 64) - PAGE),
+    ]
+    yield "a context's memory given", lambda part, had, own, its: [
+        placed(part, PAGE),
+        give(part, PAGE),
+    ]
+    yield "the worker's pages given", lambda part, had, own, its: [give(own, PAGE)]
+    yield "pages of the worker's own given", lambda part, had, own, its: [
+        give(its & ~(PAGE - 1), PAGE)
+    ]
+    yield 'pages, and nothing behind', lambda part, had, own, its: [pages(part, PAGE)[:-1]]
+    yield 'pages, and more behind', lambda part, had, own, its: [give(part, PAGE) + b'x']
+    yield 'a piece that is small', lambda part, had, own, its: [piece(32 << 20)]
+    yield 'a piece that is too large', lambda part, had, own, its: [piece(1 << 60)]
+    yield 'a piece and a half', lambda part, had, own, its: [piece((40 << 20) + 1)]
+    yield 'a piece of no device', lambda part, had, own, its: [piece(40 << 20, -1)]
+    yield 'a piece without a length', lambda part, had, own, its: [piece(0)[:-8]]
+
+
+def ask_placed(w, body):
+    """The answer to a step that has one."""
+    w.send(PLACED, body, value=CONTEXT)
+    kind, _, result, answer = w.receive()
+    assert kind == wire_client.REPLY and result == 0, (kind, result)
+    return answer
+
+
+def with_credit(w):
+    """Where the client's part begins, and its credit in bytes."""
+    part, had, _, _ = struct.unpack('<QQII', ask_placed(w, credit(4 * PAGE)))
+    assert had and had % PAGE == 0
+    return part, had
 
 
 def attack_placed(worker, frames):
     w = wire_client.Worker(worker)
     own = wire_client.alive(w)
     start, before = environment(w.process.pid)
-    w.send(PLACED, credit(4 * PAGE), value=CONTEXT)
-    kind, _, result, answer = w.receive()
-    assert kind == wire_client.REPLY and result == 0, (kind, result)
-    part, had, _, _ = struct.unpack('<QQII', answer)
-    assert had and had % PAGE == 0
+    part, had = with_credit(w)
     verdict = 'CARRIED OUT'
     try:
         for body in frames(part, had, own, start + before.index(SECRET)):
-            asks = body[:4] == I(0)
+            asks = body[:4] in (I(0), I(5))
             w.send(PLACED, body, flags=wire_client.WANTS_REPLY if asks else 0, value=CONTEXT)
         wait_for_stream(w)
     except (EOFError, ConnectionError):
@@ -311,6 +401,36 @@ def attack_placed(worker, frames):
     status, said = w.end()
     why = ' by the rules' if "memory of the client's: " in said else ''
     return f'{verdict}{why}, status {status}'
+
+
+def tell_placed(w, body):
+    w.send(PLACED, body, flags=0, value=CONTEXT)
+
+
+# What no call may do with memory of a pool, which goes as whole pages and by give() alone.
+POOL_CALLS = {
+    'free': ('cuMemFree_v2', Q),
+    'free in a stream': ('cuMemFreeAsync', lambda address: Q(address) + I(STREAM)),
+    'handle for others': ('cuIpcGetMemHandle', lambda address: b'\x01' + Q(address)),
+}
+
+
+def attack_pool(worker, call, body):
+    """A call for addresses in a page, a page behind it, and a piece; then these are given back."""
+    w = wire_client.Worker(worker)
+    wire_client.alive(w)
+    part, _ = with_credit(w)
+    tell_placed(w, pages(part, 2 * PAGE))
+    (large,) = struct.unpack('<Q', ask_placed(w, piece(34 << 20)))
+    wait_for_stream(w)
+    inside = part, part + 512, part + PAGE, part + 2 * PAGE - 1, large, large + PAGE, large + 512
+    verdict = {w.ask(call, body(address), value=CONTEXT)[0] for address in inside}
+    for frame in (give(part, PAGE), give(part + PAGE, PAGE), give(large, 34 << 20)):
+        tell_placed(w, frame)
+    wait_for_stream(w)
+    verdict |= {w.ask(call, body(address), value=CONTEXT)[0] for address in inside}
+    w.close()
+    return f'refused with {", ".join(map(str, sorted(verdict)))}, status {w.end()[0]}'
 
 
 def environment(pid):
@@ -381,8 +501,10 @@ def main():
             print(f'{name}: {attack(arguments[1], call, body)}', flush=True)
         return
     if arguments[0] == 'placed':
-        for name, frames in placed_attacks():
+        for name, frames in (*placed_attacks(), *pool_attacks()):
             print(f'{name}: {attack_placed(arguments[1], frames)}', flush=True)
+        for name, (call, body) in POOL_CALLS.items():
+            print(f'pool: {name}: {attack_pool(arguments[1], call, body)}', flush=True)
         return
     w = Tenant(*arguments[1:4])
     own = wire_client.alive(w)

@@ -9,6 +9,7 @@
 #include "interpose/mirror/mirror.h"
 #include "interpose/span/relay.h"
 #include "interpose/state/idle.h"
+#include "interpose/stream/pools.h"
 #include "interpose/stub/by_hand.h"
 #include "interpose/stub/stub.h"
 
@@ -41,9 +42,11 @@ template <class Call> CUresult record(CUevent event, CUstream stream, unsigned f
     if (!(flags & CU_EVENT_RECORD_EXTERNAL) && any_capture()) note_captured_record(e, s);
     if (mirror::active()) mirror::note_event(event, stream);
     idle::recording(e);
+    pools::records(e, s);
     // Another process may wait for it as soon as this call has returned.
     const Waiting told(Handles::get().at(e)->flags & CU_EVENT_INTERPROCESS);
     CUresult r = call();
+    if (r) pools::records_nothing(e);
     idle::recorded_in(e, s);
     return r;
 }
@@ -226,7 +229,10 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
     if (any_capture() && !(flags & CU_EVENT_WAIT_EXTERNAL) && !detail::id_in(stream, s) &&
         !detail::id_in(event, e))
         if (CUresult r = join_capture(s, e)) return r;
-    return remote<CallId::cuStreamWaitEvent>(stream, event, flags);
+    pools::StreamWait wait(stream, event);
+    CUresult r = remote<CallId::cuStreamWaitEvent>(stream, event, flags);
+    if (!r) wait.sent();
+    return r;
 }
 
 // A stream that ends takes its capture along.
@@ -234,6 +240,7 @@ CUresult cuStreamDestroy_v2(CUstream stream)
 {
     HandleId id = 0;
     if (any_capture() && !detail::id_in(stream, id)) forget_captured_stream(id);
+    pools::stream_ends(stream);
     return remote<CallId::cuStreamDestroy_v2>(stream);
 }
 CUresult cuStreamDestroy(CUstream stream) { return own::cuStreamDestroy_v2(stream); }

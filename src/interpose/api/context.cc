@@ -8,6 +8,7 @@
 #include "interpose/state/client.h"
 #include "interpose/state/family.h"
 #include "interpose/stream/callback.h"
+#include "interpose/stream/pools.h"
 #include "interpose/stub/by_hand.h"
 #include "interpose/stub/stub.h"
 
@@ -207,7 +208,9 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d)
     std::lock_guard lock(primaries().mutex);
     Primary &p = primaries().at(d);
     if (p.retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
-    if (--p.retained) return CUDA_SUCCESS;
+    if (p.retained > 1) return p.retained--, CUDA_SUCCESS;
+    pools::context_ends(p.id);
+    p.retained = 0;
     forget_allocations(p.id);
     CUresult r = CUDA_SUCCESS;
     for (; p.retained_there && !r; p.retained_there--)
@@ -229,6 +232,7 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice d)
     }
     let_functions_end(id);
     calls::forget_context_storage(as_context(id));
+    pools::context_ends(id);
     forget_allocations(id);
     CUresult r = remote<CallId::cuDevicePrimaryCtxReset_v2>(d);
     if (!r) end_primary(id);
@@ -312,6 +316,7 @@ CUresult cuCtxDestroy_v2(CUcontext context)
     CUresult r = remote<CallId::cuCtxDestroy_v2>(context);
     if (r) return r;
     calls::forget_context_storage(context);
+    pools::forget_context(*id);
     forget_allocations(*id);
     end_made_in(*id);
     forget_context(*id);

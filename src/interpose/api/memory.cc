@@ -16,6 +16,7 @@
 #include "interpose/state/client.h"
 #include "interpose/state/placed_memory.h"
 #include "interpose/stream/callback.h"
+#include "interpose/stream/pools.h"
 #include "interpose/stub/by_hand.h"
 #include "interpose/stub/stub.h"
 #include "wire/bands.h"
@@ -63,7 +64,8 @@ struct MemoryInfo {
 
     std::mutex mutex;
     HandleId context = 0;
-    uint64_t sent = 0, heard = 0;
+    uint32_t sent = 0;
+    uint64_t heard = 0;
     std::chrono::steady_clock::time_point when;
     size_t free = 0, total = 0;
 };
@@ -88,11 +90,12 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
     auto &last = client_part<MemoryInfo>(Part::memory_info);
     std::lock_guard lock(last.mutex);
     const bool fresh = last.context && last.context == current_context() &&
-                       last.sent == session()->sent() && last.heard == session()->heard() &&
+                       last.sent == session()->frames_sent() && last.heard == session()->heard() &&
                        std::chrono::steady_clock::now() - last.when < MemoryInfo::kFresh;
     if (!fresh) {
         last.context = 0;
-        const uint64_t sent = session()->sent(), heard = session()->heard();
+        const uint32_t sent = session()->frames_sent();
+        const uint64_t heard = session()->heard();
         if (CUresult r = remote<CallId::cuMemGetInfo_v2>(&last.free, &last.total)) return r;
         last.sent = sent + 1, last.heard = heard + 1;
         last.when = std::chrono::steady_clock::now();
@@ -154,6 +157,7 @@ CUresult cuMemFree_v2(CUdeviceptr base)
     if (CUresult r = context_state()) return r;
     if (!base) return CUDA_SUCCESS;
     if (const auto r = host_pools::free(base)) return *r;
+    if (const auto r = pools::free(base)) return *r;
     relay::settle();
     const auto range = find_device(base);
     if (range && range->imported) return CUDA_ERROR_INVALID_VALUE;
@@ -179,25 +183,40 @@ void note_in_stream(CUdeviceptr base, size_t bytes)
     any_capture() ? note_graph_memory(base, bytes) : note_allocation(base, bytes);
 }
 
+// `by_driver`: where the memory is not divided up here.
+template <class ByDriver> CUresult allocate_in_stream(CUdeviceptr *out, size_t bytes,
+                                                      std::optional<CUmemoryPool> pool,
+                                                      CUstream stream, ByDriver by_driver)
+{
+    bool is_ours = false;
+    return in_one_space(
+        out, [&] { return bytes; },
+        [&] {
+            const auto r = pools::allocate(out, bytes, pool, stream);
+            is_ours = r.has_value();
+            return r ? *r : by_driver();
+        },
+        [&](CUdeviceptr p) {
+            if (!is_ours) remote<CallId::cuMemFreeAsync>(p, stream);
+            if (is_ours) pools::free_behind(p, stream);
+        },
+        [&] { is_ours ? note_allocation(*out, bytes) : note_in_stream(*out, bytes); });
+}
+
 }  // namespace
 
 CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream)
 {
-    return in_one_space(
-        out, [&] { return bytes; },
-        [&] { return remote<CallId::cuMemAllocAsync>(out, bytes, stream); },
-        [&](CUdeviceptr p) { remote<CallId::cuMemFreeAsync>(p, stream); },
-        [&] { note_in_stream(*out, bytes); });
+    return allocate_in_stream(out, bytes, {}, stream,
+                              [&] { return remote<CallId::cuMemAllocAsync>(out, bytes, stream); });
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
     if (host_pools::is_host(pool)) return host_pools::allocate(out, bytes, pool, stream);
-    return in_one_space(
-        out, [&] { return bytes; },
-        [&] { return remote<CallId::cuMemAllocFromPoolAsync>(out, bytes, pool, stream); },
-        [&](CUdeviceptr p) { remote<CallId::cuMemFreeAsync>(p, stream); },
-        [&] { note_in_stream(*out, bytes); });
+    return allocate_in_stream(out, bytes, pool, stream, [&] {
+        return remote<CallId::cuMemAllocFromPoolAsync>(out, bytes, pool, stream);
+    });
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr base, CUstream stream)
@@ -207,6 +226,7 @@ CUresult cuMemFreeAsync(CUdeviceptr base, CUstream stream)
         if (CUresult r = context_state()) return r;
     if (!base) return CUDA_SUCCESS;
     if (const auto r = host_pools::free_behind(base, stream)) return *r;
+    if (const auto r = pools::free_behind(base, stream)) return *r;
     const auto range = find_device(base);
     if (range && range->imported) return CUDA_ERROR_INVALID_VALUE;
     if (const auto owner = spanning() ? owner_of_address(base) : std::nullopt;

@@ -6,6 +6,7 @@
 // as 8 bytes. Answer of get: 8 bytes.
 #include "interpose/mirror/host_pieces.h"
 #include "interpose/mirror/host_pools.h"
+#include "interpose/stream/pools.h"
 #include "interpose/stub/by_hand.h"
 #include "interpose/stub/stub.h"
 
@@ -85,16 +86,23 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
     uint64_t number = 0;
     memcpy(&number, value, value_bytes(attribute));
     if (host_pools::is_host(pool)) return host_pools::set_attribute(pool, attribute, number);
-    return ask(CallId::cuMemPoolSetAttribute, pool, attribute, &number, true);
+    CUresult r = ask(CallId::cuMemPoolSetAttribute, pool, attribute, &number, true);
+    if (!r) pools::note_attribute(pool, attribute, number);
+    return r;
 }
 
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {
     if (!value) return CUDA_ERROR_INVALID_VALUE;
     uint64_t number = 0;
-    CUresult r = host_pools::is_host(pool)
-                     ? host_pools::get_attribute(pool, attribute, number)
-                     : ask(CallId::cuMemPoolGetAttribute, pool, attribute, &number, false);
+    bool alone = false;
+    const auto counted = pools::attribute(pool, attribute, alone);
+    CUresult r = CUDA_SUCCESS;
+    if (host_pools::is_host(pool))
+        r = host_pools::get_attribute(pool, attribute, number);
+    else if (!counted || !alone)
+        r = ask(CallId::cuMemPoolGetAttribute, pool, attribute, &number, false);
+    if (counted) number += *counted;
     if (!r) memcpy(value, &number, value_bytes(attribute));
     return r;
 }
@@ -104,19 +112,24 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *p)
     if (p && host_pieces::is_host(p->location)) return host_pools::create(pool, *p);
     // Pools of managed memory would be the server's alone.
     if (p && p->allocType != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_NOT_SUPPORTED;
-    return remote<CallId::cuMemPoolCreate>(pool, p);
+    CUresult r = remote<CallId::cuMemPoolCreate>(pool, p);
+    if (!r) pools::created(*pool, *p);
+    return r;
 }
 
 CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
-    return host_pools::is_host(pool) ? host_pools::destroy(pool)
-                                     : remote<CallId::cuMemPoolDestroy>(pool);
+    if (host_pools::is_host(pool)) return host_pools::destroy(pool);
+    const auto id = Handles::get().id(pool);
+    CUresult r = remote<CallId::cuMemPoolDestroy>(pool);
+    if (!r) pools::destroyed(*id);
+    return r;
 }
 
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t bytes)
 {
-    return host_pools::is_host(pool) ? host_pools::trim(pool)
-                                     : remote<CallId::cuMemPoolTrimTo>(pool, bytes);
+    if (host_pools::is_host(pool)) return host_pools::trim(pool);
+    return pools::trim(pool, bytes) ? CUDA_SUCCESS : remote<CallId::cuMemPoolTrimTo>(pool, bytes);
 }
 
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
@@ -132,26 +145,64 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLo
                : remote<CallId::cuMemPoolGetAccess>(flags, pool, location);
 }
 
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device)
+{
+    CUresult r = remote<CallId::cuDeviceGetDefaultMemPool>(pool, device);
+    if (!r) pools::is_default(*pool, device);
+    return r;
+}
+
+CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
+{
+    CUresult r = remote<CallId::cuDeviceGetMemPool>(pool, device);
+    if (!r) pools::is_present(*pool, device);
+    return r;
+}
+
+CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
+{
+    pools::expect_device(device);
+    CUresult r = remote<CallId::cuDeviceSetMemPool>(device, pool);
+    if (!r) pools::set_present(pool, device);
+    return r;
+}
+
 #if CUDA_VERSION >= 13000
+namespace {
+
+bool is_of_device(const CUmemLocation *l, CUmemAllocationType type)
+{
+    return l && l->type == CU_MEM_LOCATION_TYPE_DEVICE && type == CU_MEM_ALLOCATION_TYPE_PINNED;
+}
+
+}  // namespace
+
 CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool, CUmemLocation *l, CUmemAllocationType type)
 {
-    return l && type == CU_MEM_ALLOCATION_TYPE_PINNED && host_pieces::is_host(*l)
-               ? host_pools::default_of(pool, *l)
-               : remote<CallId::cuMemGetDefaultMemPool>(pool, l, type);
+    if (l && type == CU_MEM_ALLOCATION_TYPE_PINNED && host_pieces::is_host(*l))
+        return host_pools::default_of(pool, *l);
+    CUresult r = remote<CallId::cuMemGetDefaultMemPool>(pool, l, type);
+    if (!r && is_of_device(l, type)) pools::is_default(*pool, l->id);
+    return r;
 }
 
 CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *l, CUmemAllocationType type)
 {
-    return l && type == CU_MEM_ALLOCATION_TYPE_PINNED && host_pieces::is_host(*l)
-               ? host_pools::present_of(pool, *l)
-               : remote<CallId::cuMemGetMemPool>(pool, l, type);
+    if (l && type == CU_MEM_ALLOCATION_TYPE_PINNED && host_pieces::is_host(*l))
+        return host_pools::present_of(pool, *l);
+    CUresult r = remote<CallId::cuMemGetMemPool>(pool, l, type);
+    if (!r && is_of_device(l, type)) pools::is_present(*pool, l->id);
+    return r;
 }
 
 CUresult cuMemSetMemPool(CUmemLocation *l, CUmemAllocationType type, CUmemoryPool pool)
 {
-    return l && type == CU_MEM_ALLOCATION_TYPE_PINNED && host_pieces::is_host(*l)
-               ? host_pools::set_present(*l, pool)
-               : remote<CallId::cuMemSetMemPool>(l, type, pool);
+    if (l && type == CU_MEM_ALLOCATION_TYPE_PINNED && host_pieces::is_host(*l))
+        return host_pools::set_present(*l, pool);
+    if (is_of_device(l, type)) pools::expect_device(l->id);
+    CUresult r = remote<CallId::cuMemSetMemPool>(l, type, pool);
+    if (!r && is_of_device(l, type)) pools::set_present(pool, l->id);
+    return r;
 }
 #endif
 

@@ -7,6 +7,7 @@
 #include "interpose/span/relay.h"
 #include "interpose/state/event_watch.h"
 #include "interpose/state/idle.h"
+#include "interpose/stream/pools.h"
 #include "interpose/stream/read_ahead.h"
 #include "interpose/stub/by_hand.h"
 #include "interpose/stub/stub.h"
@@ -21,13 +22,17 @@ template <bool waits, class Ask> CUresult in_stream(CUstream stream, Ask ask)
     if (!session()) return not_ready();
     HandleId id = 0;
     if (CUresult r = detail::id_in(stream, id)) return r;
-    if (!mirror::active() && current_context() && idle::stream(id))
+    auto progress = pools::Progress::of_stream(id);
+    if (!mirror::active() && current_context() && idle::stream(id)) {
+        progress.reached();
         return relay::failed_in_stream(id);
+    }
     const uint64_t mark = mirror::mark();
     std::optional<read_ahead::Wait> wait;
     if (waits) wait.emplace(id);
     const uint64_t asked = idle::moment();
     if (CUresult r = ask()) return r;
+    progress.reached();
     if (wait) wait->over();
     if (mirror::active()) {
         if (CUresult r = mirror::reached_stream(mark, id)) return r;
@@ -40,11 +45,16 @@ template <bool waits, class Ask> CUresult in_stream(CUstream stream, Ask ask)
 template <bool waits, class Ask> CUresult at_event(CUevent event, Ask ask)
 {
     const HandleId id = Handles::get().id(event).value_or(calls::kNoHandle);
-    if (!mirror::active() && idle::event(id)) return relay::failed_in_context(context_of(id));
+    auto progress = pools::Progress::of_event(id);
+    if (!mirror::active() && idle::event(id)) {
+        progress.reached();
+        return relay::failed_in_context(context_of(id));
+    }
     const uint64_t mark = mirror::mark(), recorded = idle::recorded(id);
     std::optional<read_ahead::Wait> wait;
     if (waits) wait.emplace();
     if (CUresult r = ask()) return r;
+    progress.reached();
     if (wait) wait->over();
     idle::learn_event(id, recorded);
     if (mirror::active())
@@ -56,12 +66,16 @@ template <bool waits, class Ask> CUresult at_event(CUevent event, Ask ask)
 
 CUresult cuCtxSynchronize()
 {
-    if (!mirror::active() && current_context() && idle::context(current_context()))
+    auto progress = pools::Progress::of_context(current_context());
+    if (!mirror::active() && current_context() && idle::context(current_context())) {
+        progress.reached();
         return relay::failed_in_context(current_context());
+    }
     const uint64_t mark = mirror::mark();
     read_ahead::Wait wait;
     const uint64_t asked = idle::moment();
     if (CUresult r = remote<CallId::cuCtxSynchronize>()) return r;
+    progress.reached();
     wait.over();
     idle::learn_context(current_context(), asked);
     if (CUresult r = mirror::reached_everything(mark)) return r;

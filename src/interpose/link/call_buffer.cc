@@ -14,6 +14,7 @@
 #include "interpose/base/stats.h"
 #include "interpose/link/clock.h"
 #include "interpose/link/not_cancelled.h"
+#include "wire/bands.h"
 #include "wire/lanes.h"
 
 namespace rgpu::interpose {
@@ -108,7 +109,8 @@ void CallBuffer::begin(uint16_t type, uint32_t context, uint16_t flags)
     h.type = type;
     h.flags = flags;
     h.sequence = ++sequence_;
-    sent_.fetch_add(1, std::memory_order_release);
+    // What lies where puts no work into a stream.
+    if (type != wire::kPlacedCall) sent_.fetch_add(1, std::memory_order_release);
     const ContextThere there = context_there_.load(std::memory_order_relaxed);
     h.value = there && context ? there(context, index_) : context;
     wire::Writer(out_).value(h);

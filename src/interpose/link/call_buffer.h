@@ -76,7 +76,8 @@ public:
     // where that is faster. The answer says that they do the other way, too.
     CUresult begin_lanes(std::vector<net::OwnSocket> lanes, bool always, Answer &answer);
 
-    // How many calls have been put, and frames: a frame that was taken back counts as well.
+    // How many calls have been put, but for those on where memory lies (wire/bands.h), and how many
+    // frames: one that was taken back counts as well.
     uint64_t sent() const { return sent_.load(std::memory_order_acquire); }
     uint32_t frames();
 

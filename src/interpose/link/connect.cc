@@ -107,7 +107,8 @@ Result<ServerSession *> connect(const LeaseServer &server, uint32_t index)
     const int fd = connection->fd.get();
     const bool takes_packed = connection->takes_packed, takes_lanes = connection->takes_lanes,
                takes_band = connection->takes_band, takes_placed = connection->takes_placed,
-               takes_linked = connection->takes_linked, far = !net::on_one_host(fd);
+               takes_linked = connection->takes_linked, takes_pools = connection->takes_pools,
+               far = !net::on_one_host(fd);
 
     if (auto r = choice->offer(*connection, deadline); !r) return std::move(r).error();
     const auto body = read_snapshot(fd, deadline);
@@ -138,7 +139,7 @@ Result<ServerSession *> connect(const LeaseServer &server, uint32_t index)
     else if (s->takes_lanes() && lanes->value_or(1) > 1)
         say_alone(s->server(), transport_name == "tls" ? "it is encrypted"
                                                        : "its version of rgpu knows no more");
-    s->set_takes_placed(takes_placed);
+    s->set_takes_placed(takes_placed, takes_pools);
     s->set_takes_linked(takes_linked);
     if (takes_band && index)
         s->tell(static_cast<calls::CallId>(wire::kBandCall), calls::kNoHandle,

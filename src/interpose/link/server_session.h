@@ -109,7 +109,8 @@ public:
 
     // Reads what has come, if nobody does.
     void hear_now() { answers_.read_if_nobody_does(); }
-    // How many calls have been sent. Equal counts: nothing was asked of the server in between.
+    // How many calls have been sent, but for those on where memory lies. Equal counts: nothing was
+    // asked of the server in between.
     uint64_t sent() const { return calls_.sent(); }
     // How many frames came, but for text and answers that are no news. Equal counts: nothing was
     // learned from the server in between.
@@ -151,9 +152,14 @@ public:
     // Whether something is to come that nobody may be waiting for: such copies, host functions.
     bool pushes_expected() const { return answers_.pushes_expected(); }
 
-    // Whether the server knows memory at addresses that are chosen here. Before the first call.
-    void set_takes_placed(bool takes) { takes_placed_ = takes; }
+    // Whether the server knows memory at addresses that are chosen here, and pools of it. Before
+    // the first call.
+    void set_takes_placed(bool takes, bool pools)
+    {
+        takes_placed_ = takes, takes_pools_ = takes && pools;
+    }
     bool takes_placed() const { return takes_placed_; }
+    bool takes_pools() const { return takes_pools_; }
     void set_takes_linked(bool takes) { takes_linked_ = takes; }
     bool takes_linked() const { return takes_linked_; }
 
@@ -171,7 +177,7 @@ private:
     bool makes_room(calls::SentCall id, uint32_t context, unsigned times);
 
     const bool one_host_;
-    bool takes_placed_ = false, takes_linked_ = false;
+    bool takes_placed_ = false, takes_pools_ = false, takes_linked_ = false;
     wire::Snapshot snapshot_;
     std::unique_ptr<Packing> packing_;  // null: nothing is ever packed
     std::atomic<CallbackDue> callback_due_{nullptr};

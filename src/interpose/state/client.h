@@ -40,6 +40,7 @@ enum class Part : uint8_t {
     // stream
     read_ahead,
     host_functions,
+    pools,
     synchronous_copies,
     // span
     side_streams,
@@ -77,6 +78,7 @@ enum class Counter : uint8_t {
     relayed_to_host,    // copies to the host under way, between servers
     any_failed_stream,  // 1: such a copy failed
     descriptors,        // 1: memory was given to other processes by descriptors
+    pools,              // 1: there was memory of pools that are divided up here
     exported,           // 1: other processes may open memory of this program
     graph_memory,       // 1: a graph allocates
     launch_limits,      // goes up when known limits of launches are no longer true

@@ -2,10 +2,13 @@
 #include "interpose/state/placed_memory.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -39,17 +42,28 @@ constexpr unsigned kMostLooks = 100;
 constexpr auto kBetweenTries = 10ms;
 constexpr unsigned kMostTries = 40;
 
+// What is to be put somewhere. Of a pool: whole pages.
+struct Wanted {
+    int device = 0;  // the server's number of it
+    HandleId context = calls::kNoHandle;
+    size_t bytes = 0;
+    bool pooled = false;
+};
+
 // What one server has left to this client.
 class Part : Band::Pages {
 public:
     // Nothing where the server is to place the memory.
-    std::optional<CUresult> allocate(ServerSession &, CUdeviceptr &, size_t bytes);
+    std::optional<CUresult> allocate(ServerSession &, const Wanted &, uint64_t &address);
+    std::optional<CUresult> take_piece(ServerSession &, const Wanted &, uint64_t &address);
+    void give_pages(ServerSession &, const Wanted &, uint64_t address);
+    void watch_pools(ServerSession &, const PoolCalls &);
     bool has(CUdeviceptr base);
     void freed(ServerSession &, CUdeviceptr base, bool at_once);
     void forget_context(ServerSession &, HandleId);
     // Gives back the pages that were not used since it was called last. Whether to call it again.
     bool look(ServerSession &);
-    // Gives back all pages that are not used. Whether there were any.
+    // Gives back all pages that are not used, of pools too. Whether there were any.
     bool give_back_all(ServerSession &);
     // Whether other processes of the lease have pages that they do not use.
     bool others_have_some(ServerSession &, HandleId context);
@@ -63,8 +77,9 @@ private:
     CUresult put(uint64_t address, uint64_t bytes, int device) override;
     void take(uint64_t address, uint64_t bytes, int device) override;
 
-    CUresult choose(size_t bytes, uint64_t &address);
-    std::optional<CUresult> choose_or_ask(ServerSession &, size_t bytes, uint64_t &address);
+    CUresult choose(const Wanted &, uint64_t &address);
+    std::optional<CUresult> choose_or_ask(ServerSession &, const Wanted &, uint64_t &address);
+    bool is_piece(uint64_t address, size_t bytes);
     CUresult ask(ServerSession &, int device, HandleId context, uint64_t lacking,
                  wire::CreditAnswer &);
     bool learn(ServerSession &, const Reply &, int device, const std::vector<uint64_t> &asked,
@@ -78,12 +93,17 @@ private:
     std::mutex mutex_;
     bool is_placed_by_server_ = false;
     bool watched_ = false;  // look() will be called
-    unsigned looks_ = 0;    // in vain
+    bool pools_again_ = false;
+    unsigned looks_ = 0;  // in vain
     uint64_t begin_ = 0;
     std::unique_ptr<Band> band_;  // null: nothing was asked yet
     std::map<int, Credit> credit_;
-    std::map<uint64_t, Band::Block> leaving_;  // freed, and perhaps still there on the server
+    Band::Lives leaving_;                  // freed, and perhaps still there on the server
+    std::map<uint64_t, uint64_t> pieces_;  // of pools, bytes by their beginning
+    std::atomic<const PoolCalls *> pools_{nullptr};
 };
+
+bool make_room(ServerSession &, uint32_t context, unsigned times);
 
 Part &part_of(unsigned server)
 {
@@ -99,56 +119,127 @@ CUresult Part::put(uint64_t, uint64_t bytes, int device)
     return CUDA_SUCCESS;
 }
 
-void Part::take(uint64_t, uint64_t bytes, int device) { credit_[device].unused += bytes / kPage; }
+void Part::take(uint64_t, uint64_t bytes, int device)
+{
+    credit_.at(device).unused += bytes / kPage;
+}
 
 // With the credit that there is.
-CUresult Part::choose(size_t bytes, uint64_t &address)
+CUresult Part::choose(const Wanted &w, uint64_t &address)
 {
     std::lock_guard lock(mutex_);
     if (is_placed_by_server_) return CUDA_ERROR_NOT_SUPPORTED;
     if (!band_) return CUDA_ERROR_OUT_OF_MEMORY;
-    return band_->allocate(to_wire(current_device()), current_context(), bytes, address);
+    return w.pooled ? band_->add_pages(w.device, w.bytes, address)
+                    : band_->allocate(w.device, w.context, w.bytes, address);
 }
 
-std::optional<CUresult> Part::choose_or_ask(ServerSession &s, size_t bytes, uint64_t &address)
+std::optional<CUresult> Part::choose_or_ask(ServerSession &s, const Wanted &w, uint64_t &address)
 {
-    const int device = to_wire(current_device());
-    const uint64_t needed = Band::rounded(bytes, kPage) / kPage;
+    const uint64_t needed = Band::rounded(w.bytes, kPage) / kPage;
     std::lock_guard asking(asking_);
     for (unsigned tries = 0;; tries++) {
-        CUresult r = choose(bytes, address);  // another thread may have asked
+        CUresult r = choose(w, address);  // another thread may have asked
         if (!r) return CUDA_SUCCESS;
         if (r != CUDA_ERROR_OUT_OF_MEMORY) return {};
         uint64_t unused;
         {
             std::lock_guard lock(mutex_);
-            unused = credit_[device].unused;
+            unused = credit_[w.device].unused;
         }
         const uint64_t lacking = needed - std::min(needed, unused);
         wire::CreditAnswer answer;
-        r = ask(s, device, current_context(), std::max<uint64_t>(lacking, 1) * kPage, answer);
+        r = ask(s, w.device, w.context, std::max<uint64_t>(lacking, 1) * kPage, answer);
         if (r && r != CUDA_ERROR_OUT_OF_MEMORY) return {};
-        if (!choose(bytes, address)) return CUDA_SUCCESS;
+        if (!choose(w, address)) return CUDA_SUCCESS;
+        const PoolCalls *const pools = pools_;
+        if (r && pools && pools->give_back(s)) continue;
         if ((r && !answer.others) || tries == kMostTries) return CUDA_ERROR_OUT_OF_MEMORY;
         if (r) std::this_thread::sleep_for(kBetweenTries);
     }
 }
 
-std::optional<CUresult> Part::allocate(ServerSession &s, CUdeviceptr &out, size_t bytes)
+std::optional<CUresult> Part::allocate(ServerSession &s, const Wanted &wanted, uint64_t &address)
 {
-    uint64_t address = 0;
-    if (const CUresult r = choose(bytes, address)) {
+    if (const CUresult r = choose(wanted, address)) {
         if (r != CUDA_ERROR_OUT_OF_MEMORY || !s.hears_by_itself()) return {};
-        const auto asked = choose_or_ask(s, bytes, address);
+        const auto asked = choose_or_ask(s, wanted, address);
         if (!asked || *asked) return asked;
     }
-    Unless sent([&] { freed(s, address, true); });
-    const CUresult r = s.tell(kCall, current_context(), [&](wire::Writer &w) {
-        w.value(PlacedStep::allocate), w.value(address), w.value(uint64_t{bytes});
+    Unless sent([&] {
+        if (!wanted.pooled) return freed(s, address, true);
+        std::lock_guard lock(mutex_);
+        band_->drop_pages(wanted.device, address, wanted.bytes);
+    });
+    const auto context = wanted.pooled ? calls::kNoHandle : wanted.context;
+    const CUresult r = s.tell(kCall, context, [&](wire::Writer &w) {
+        w.value(wanted.pooled ? PlacedStep::take_pages : PlacedStep::allocate);
+        if (wanted.pooled) w.value(wanted.device);
+        w.value(address), w.value(uint64_t{wanted.bytes});
     });
     sent.keep();
-    out = address;
     return r;
+}
+
+// --- what pools consist of
+
+// Whether a server may say that a piece lies there. With the mutex held.
+bool Part::is_piece(uint64_t address, size_t bytes)
+{
+    const uint64_t end = address + bytes;
+    const auto next = pieces_.lower_bound(address);
+    return address % kPage == 0 && end > address && (next == pieces_.end() || next->first >= end) &&
+           (next == pieces_.begin() || std::prev(next)->first + std::prev(next)->second <= address);
+}
+
+std::optional<CUresult> Part::take_piece(ServerSession &s, const Wanted &wanted, uint64_t &address)
+{
+    std::map<uint64_t, uint64_t> piece;
+    piece.emplace(0, wanted.bytes);
+    for (unsigned tries = 0;; tries++) {
+        Reply reply;
+        const CUresult r = s.ask(
+            kCall, calls::kNoHandle,
+            [&](wire::Writer &w) {
+                w.value(PlacedStep::take_piece), w.value(wanted.device),
+                    w.value(uint64_t{wanted.bytes});
+            },
+            reply);
+        if (s.state()) return s.state();
+        if (r == CUDA_ERROR_OUT_OF_MEMORY && make_room(s, wanted.context, tries)) continue;
+        if (r) return r == CUDA_ERROR_OUT_OF_MEMORY ? std::optional(r) : std::nullopt;
+        wire::Reader answer(reply.body.data(), reply.body.size());
+        address = answer.value<uint64_t>();
+        const uint64_t first = wire::band_begin(s.index());
+        std::lock_guard lock(mutex_);
+        if (answer.at_end() && address >= first && address - first < wire::kBandBytes &&
+            is_piece(address, wanted.bytes)) {
+            auto node = piece.extract(piece.begin());
+            node.key() = address;
+            pieces_.insert(std::move(node));
+            return CUDA_SUCCESS;
+        }
+        s.lose("the server places a piece as none does");
+        return s.state();
+    }
+}
+
+void Part::give_pages(ServerSession &s, const Wanted &wanted, uint64_t address)
+{
+    s.tell(kCall, calls::kNoHandle, [&](wire::Writer &w) {
+        w.value(PlacedStep::give_pages), w.value(address), w.value(uint64_t{wanted.bytes});
+    });
+    std::unique_lock lock(mutex_);
+    if (!pieces_.erase(address)) band_->drop_pages(wanted.device, address, wanted.bytes);
+    watch(s, lock);
+}
+
+void Part::watch_pools(ServerSession &s, const PoolCalls &calls)
+{
+    pools_ = &calls;
+    std::unique_lock lock(mutex_);
+    pools_again_ = true;
+    watch(s, lock);
 }
 
 // --- what is freed
@@ -162,12 +253,14 @@ bool Part::has(CUdeviceptr base)
 void Part::freed(ServerSession &s, CUdeviceptr base, bool at_once)
 {
     std::unique_lock lock(mutex_);
-    const auto block = band_ ? band_->forget(base) : std::nullopt;
-    if (!block) return;
-    if (at_once)
+    if (!band_) return;
+    if (!at_once) {
+        if (!band_->move_to(leaving_, base)) return;
+    } else if (const auto block = band_->forget(base)) {
         band_->release(*block);
-    else
-        leaving_[base] = *block;
+    } else {
+        return;
+    }
     watch(s, lock);
 }
 
@@ -175,7 +268,7 @@ void Part::forget_context(ServerSession &s, HandleId context)
 {
     std::unique_lock lock(mutex_);
     if (!band_) return;
-    for (const Band::Block &block : band_->forget_all(context)) leaving_[block.base] = block;
+    band_->move_all_to(leaving_, context);
     watch(s, lock);
 }
 
@@ -192,6 +285,7 @@ CUresult Part::ask(ServerSession &s, int device, HandleId context, uint64_t lack
         for (auto it = leaving_.begin(); it != leaving_.end() && asked.size() < wire::kMostAsked;
              ++it)
             asked.push_back(it->first);
+        credit_.try_emplace(device);
     }
     Reply reply;
     const CUresult r = s.ask(
@@ -203,7 +297,11 @@ CUresult Part::ask(ServerSession &s, int device, HandleId context, uint64_t lack
         },
         reply);
     if (s.state()) return s.state();
+    Unless learned([&] {
+        if (answer.bytes) tell_given_back(s, device, answer.bytes / kPage);
+    });
     if (!learn(s, reply, device, asked, answer)) s.lose("the server gives credit as none does");
+    learned.keep();
     if (r == CUDA_ERROR_NOT_SUPPORTED) {
         std::lock_guard lock(mutex_);
         is_placed_by_server_ = true;
@@ -232,12 +330,12 @@ bool Part::learn(ServerSession &s, const Reply &reply, int device,
     for (const uint64_t base : asked) {
         const auto block = leaving_.find(base);
         if (!r.value<uint8_t>() || block == leaving_.end()) continue;
-        band_->release(block->second);
+        band_->release(Band::block_of(*block));
         leaving_.erase(block);
         looks_ = 0;
     }
     if (!answer.bytes) return true;
-    credit_[device].unused += answer.bytes / kPage;
+    credit_.at(device).unused += answer.bytes / kPage;
     watch(s, lock);
     return true;
 }
@@ -265,16 +363,34 @@ template <class HowMany> bool Part::give_back(ServerSession &s, HowMany how_many
             if (pages) given.emplace_back(device, pages);
         }
     }
-    for (const auto &[device, pages] : given) tell_given_back(s, device, pages);
+    size_t told = 0;
+    Unless all_told([&] {
+        std::lock_guard lock(mutex_);
+        for (; told < given.size(); told++)
+            credit_.at(given[told].first).unused += given[told].second;
+    });
+    for (; told < given.size(); told++) tell_given_back(s, given[told].first, given[told].second);
+    all_told.keep();
     return !given.empty();
 }
 
 bool Part::look(ServerSession &s)
 {
-    ask_for_leaving(s);
-    give_back(s, [](const Credit &c) { return std::min(c.lowest, c.unused); });
+    const PoolCalls *const pools = pools_;
+    {
+        std::lock_guard lock(mutex_);
+        pools_again_ = false;
+    }
+    bool more = false;
+    try {
+        more = pools && pools->look(s);
+        ask_for_leaving(s);
+        give_back(s, [](const Credit &c) { return std::min(c.lowest, c.unused); });
+    } catch (const std::bad_alloc &) {
+        return true;  // another time
+    }
     std::lock_guard lock(mutex_);
-    watched_ = (!leaving_.empty() && looks_ < kMostLooks) ||
+    watched_ = more || pools_again_ || (!leaving_.empty() && looks_ < kMostLooks) ||
                std::any_of(credit_.begin(), credit_.end(),
                            [](const auto &entry) { return entry.second.unused != 0; });
     return watched_;
@@ -294,6 +410,7 @@ void Part::ask_for_leaving(ServerSession &s)
 
 bool Part::give_back_all(ServerSession &s)
 {
+    if (const PoolCalls *const pools = pools_) pools->give_back(s);
     return give_back(s, [](const Credit &c) { return c.unused; });
 }
 
@@ -336,7 +453,29 @@ std::optional<CUresult> allocate(CUdeviceptr *out, size_t bytes)
     if (!s || !s->takes_placed() || !out || !bytes || bytes > wire::kMostPlaced ||
         every_call_waits() || any_capture() || context_state())
         return {};
-    return part_of(s->index()).allocate(*s, *out, bytes);
+    const Wanted wanted{to_wire(current_device()), current_context(), bytes, false};
+    uint64_t address = 0;
+    const auto r = part_of(s->index()).allocate(*s, wanted, address);
+    if (r) *out = address;
+    return r;
+}
+
+std::optional<CUresult> take_pages(ServerSession &s, int device, size_t bytes, uint64_t &address)
+{
+    const Wanted wanted{device, current_context(), bytes, true};
+    Part &part = part_of(s.index());
+    return bytes > wire::kMostPlaced ? part.take_piece(s, wanted, address)
+                                     : part.allocate(s, wanted, address);
+}
+
+void give_pages(ServerSession &s, int device, uint64_t address, size_t bytes)
+{
+    part_of(s.index()).give_pages(s, {device, calls::kNoHandle, bytes, true}, address);
+}
+
+void watch_pools(ServerSession &s, const PoolCalls &calls)
+{
+    part_of(s.index()).watch_pools(s, calls);
 }
 
 bool has(CUdeviceptr base)

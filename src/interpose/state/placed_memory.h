@@ -9,6 +9,9 @@
 //
 // Any thread. The order of frames is the proof: the one that frees an address is sent before the
 // address is given out again.
+//
+// Memory of the process: what throws std::bad_alloc has changed nothing here, and sent nothing that
+// says so. freed() and forget_context() need none.
 #pragma once
 
 #include <cstddef>
@@ -35,5 +38,18 @@ bool has(CUdeviceptr base);
 void freed(CUdeviceptr base, bool at_once);
 // A context has ended, or is about to.
 void forget_context(HandleId context);
+
+// Whole pages of a device (by the server's number of it) for pools that are divided up here
+// (stream/pools.h): of no context. Up to 32 MiB without a round trip, where there is credit.
+// Nothing where the server is to place it. Nobody holds a lock that the calls below take.
+std::optional<CUresult> take_pages(ServerSession &, int device, size_t bytes, uint64_t &address);
+// Some of them back, which nothing uses any more; of what was larger all.
+void give_pages(ServerSession &, int device, uint64_t address, size_t bytes);
+// What pools do when memory is lacking, and every 0.1 s from now on as long as `look` says so.
+struct PoolCalls {
+    bool (*give_back)(ServerSession &);  // pages that are not used; whether there were any
+    bool (*look)(ServerSession &);
+};
+void watch_pools(ServerSession &, const PoolCalls &);
 
 }  // namespace rgpu::interpose::placed

@@ -99,6 +99,7 @@ Result<Accepted> client_handshake(int fd, const std::string &lease, const std::s
     accepted.takes_band = verdict.accepted & wire::kTakesBand;
     accepted.takes_placed = verdict.accepted & wire::kTakesPlaced;
     accepted.takes_linked = verdict.accepted & wire::kTakesLinked;
+    accepted.takes_pools = verdict.accepted & wire::kTakesPools;
     return accepted;
 }
 
@@ -159,7 +160,8 @@ Result<Client> answer_hello(int fd, const wire::ServerHello &mine, const wire::C
     const bool offers = hello.purpose == wire::Purpose::work && !terms.encrypt;
     verdict.accepted = wire::kAccepted;
     if (hello.purpose == wire::Purpose::work)
-        verdict.accepted |= wire::kTakesBand | wire::kTakesPlaced | wire::kTakesLinked;
+        verdict.accepted |= wire::kTakesBand | wire::kTakesPlaced | wire::kTakesLinked |
+                            wire::kTakesPools;
     if (offers) verdict.accepted |= wire::kTakesPacked | wire::kTakesLanes;
     if (offers && terms.shared && ends_meet(fd)) verdict.accepted |= wire::kTakesOffers;
     if (offers && terms.ucx) verdict.accepted |= wire::kTakesUcx;

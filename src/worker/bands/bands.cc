@@ -319,6 +319,7 @@ CUresult Bands::free(CUdeviceptr address)
     {
         std::lock_guard lock(mutex_);
         poll_leaving();
+        if (is_pooled(address)) return CUDA_ERROR_INVALID_VALUE;
         // What a client gave out itself it has freed, whatever is current.
         if ((current || is_placed(address)) && (block = forget(address)))
             owner = context_of(block->owner);
@@ -349,6 +350,7 @@ CUresult Bands::free_in_stream(CUdeviceptr address, CUstream stream, CUstream nu
     std::unique_lock lock(mutex_);
     poll_leaving();
     const auto known = block_at(address);
+    if (known && known->owner == kNobody) return CUDA_ERROR_INVALID_VALUE;
     if (!known || known->base != address || REAL(cuCtxGetCurrent)(&current) || !current ||
         REAL(cuStreamIsCapturing)(real_stream, &capture) || capture) {
         lock.unlock();
@@ -393,9 +395,9 @@ std::optional<Bands::Memory> Bands::find(CUdeviceptr address)
     std::lock_guard lock(mutex_);
     if (!band_ || !band_->contains(address)) return {};
     if (const auto b = block_at(address))
-        return Memory{b->base, b->bytes, context_of(b->owner), false};
+        return Memory{b->base, b->bytes, context_of(b->owner), false, b->owner == kNobody};
     for (const auto &[name, i] : imports_)
-        if (address - i.address < i.size) return Memory{i.address, i.size, name.first, true};
+        if (address - i.address < i.size) return Memory{i.address, i.size, name.first, true, false};
     return meets(reserved_, address, 1) ? std::nullopt : std::optional(Memory{});
 }
 

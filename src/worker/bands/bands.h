@@ -64,6 +64,11 @@ public:
     // allocate_at() is for the current context.
     bool allocate_at(CUdeviceptr, size_t bytes, CUresult &r);
     bool take_back(CUdevice, uint64_t bytes);
+    // The same for memory of pools, which is no context's: the client divides it up. What it gives
+    // back nothing uses any more, says the client. take_piece() makes what is too large for credit.
+    bool take_pages(CUdevice, CUdeviceptr, size_t bytes, CUresult &r);
+    bool give_pages(CUdeviceptr, size_t bytes);
+    CUresult take_piece(CUdevice, size_t bytes, CUdeviceptr &);
     // Bytes that are the client's credit on a device.
     uint64_t credit(CUdevice);
 
@@ -74,6 +79,7 @@ public:
         size_t bytes = 0;
         CUcontext context = nullptr;
         bool imported = false;
+        bool pooled = false;  // a page, or piece, of a pool
     };
     std::optional<Memory> find(CUdeviceptr);
 
@@ -122,8 +128,13 @@ private:
     CUresult give_access(uint64_t address, uint64_t bytes) const;
 
     bool begin();
+    // Memory of pools has no owner.
+    static constexpr uint32_t kNobody = UINT32_MAX;
     uint32_t number_of(CUcontext);
-    CUcontext context_of(uint32_t owner) const { return owners_[owner]; }
+    CUcontext context_of(uint32_t owner) const
+    {
+        return owner == kNobody ? nullptr : owners_[owner];
+    }
     CUresult settle(CUcontext);
     std::optional<Band::Block> block_at(uint64_t address) const;
     std::optional<Band::Block> forget(uint64_t base);
@@ -132,6 +143,7 @@ private:
     void poll_leaving();
 
     bool is_placed(uint64_t address) const { return placed_ && placed_->contains(address); }
+    bool is_pooled(uint64_t address) const;
     bool begin_placed();
     CUresult make_pages(Stock &, CUdevice, uint64_t pages) const;
     uint64_t pages_ahead(CUdevice) const;

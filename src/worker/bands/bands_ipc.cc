@@ -84,6 +84,7 @@ CUresult Bands::get_ipc_handle(CUipcMemHandle *out, CUdeviceptr address)
 {
     std::unique_lock lock(mutex_);
     const auto block = out ? block_at(address) : std::nullopt;
+    if (block && block->owner == kNobody) return CUDA_ERROR_INVALID_VALUE;
     if (!block) {
         const bool is_empty = band_ && band_->contains(address);
         lock.unlock();

@@ -12,9 +12,9 @@ namespace rgpu::worker {
 
 namespace {
 
-// Shared pages of a device that stay mapped when nothing lies in them any more, as what comes next
-// may lie there again.
-constexpr size_t kMostEmpty = 4;
+// Shared pages of a device, and pools' pages, that stay mapped when nothing lies in them any more,
+// as what comes next may lie there again.
+constexpr size_t kMostEmpty = 4, kMostOfPools = wire::kMostCredit / Band::kPage;
 // Of what is free a client gets a small part ahead.
 constexpr uint64_t kPartAhead = 16;
 
@@ -152,10 +152,13 @@ void Bands::release_placed(const Band::Block &block)
     const Placed::Pages pages = placed_->release(block);
     if (!pages.count) return;
     Stock &stock = stock_[block.device];
+    const size_t most = block.owner == kNobody         ? kMostOfPools
+                        : block.bytes <= Band::kShares ? kMostEmpty
+                                                       : 0;
     for (uint64_t i = 0; i < pages.count; i++) {
         const uint64_t address = pages.begin + i * Band::kPage;
         if (!mappings_.contains(address)) continue;  // the driver did not map it
-        if (block.bytes <= Band::kShares && stock.empty.size() < kMostEmpty)
+        if (stock.empty.size() < most)
             stock.empty.insert(address);
         else
             stock.spare.push_back(unmap_at(address).handle);

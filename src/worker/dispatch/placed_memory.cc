@@ -7,6 +7,7 @@
 #include "worker/bands/bands.h"
 #include "worker/driver/driver.h"
 #include "worker/limits/memory_cap.h"
+#include "worker/limits/metering.h"
 
 namespace rgpu::worker {
 
@@ -19,6 +20,13 @@ bool is_device(CUdevice device)
 {
     int count = 0;
     return device >= 0 && !DRIVER(cuDeviceGetCount)(&count) && device < count;
+}
+
+Error lie(uint64_t bytes, uint64_t address)
+{
+    return error(ErrorKind::invalid,
+                 "%" PRIu64 " bytes at %#" PRIx64 ", which the client may not give out", bytes,
+                 address);
 }
 
 Result<void> give_credit(Session &s, const Call &call, wire::Reader &body)
@@ -49,12 +57,52 @@ Result<void> allocate(Session &s, const Call &call, wire::Reader &body)
     const auto address = body.value<uint64_t>(), bytes = body.value<uint64_t>();
     if (!body.at_end()) return misfit();
     CUresult r = CUDA_SUCCESS;
-    if (!bands() || !bands()->allocate_at(address, bytes, r))
-        return error(ErrorKind::invalid,
-                     "%" PRIu64 " bytes at %#" PRIx64 ", which the client may not give out", bytes,
-                     address);
+    if (!bands() || !bands()->allocate_at(address, bytes, r)) return lie(bytes, address);
     if (!r) s.addresses.give(address, bytes, Addresses::Life::linear);
     s.finish(call, r);
+    return {};
+}
+
+// Memory of a pool is the session's, page by page: pages go back one by one.
+Result<void> take_pages(Session &s, const Call &call, wire::Reader &body)
+{
+    const auto device = body.value<CUdevice>();
+    const auto address = body.value<uint64_t>(), bytes = body.value<uint64_t>();
+    if (!body.at_end()) return misfit();
+    CUresult r = CUDA_SUCCESS;
+    if (!bands() || !is_device(device) || !bands()->take_pages(device, address, bytes, r))
+        return lie(bytes, address);
+    for (uint64_t at = 0; !r && at < bytes; at += Band::kPage)
+        s.addresses.give(address + at, Band::kPage, Addresses::Life::lasting);
+    s.finish(call, r);
+    return {};
+}
+
+Result<void> give_pages(Session &s, wire::Reader &body)
+{
+    const auto address = body.value<uint64_t>(), bytes = body.value<uint64_t>();
+    if (!body.at_end()) return misfit();
+    if (!bands() || !bands()->give_pages(address, bytes)) return lie(bytes, address);
+    s.addresses.take(address, bytes);
+    Metering::here().look_at_memory();
+    return {};
+}
+
+Result<void> take_piece(Session &s, const Call &call, wire::Reader &body)
+{
+    const auto device = body.value<CUdevice>();
+    const auto bytes = body.value<uint64_t>();
+    if (!body.at_end()) return misfit();
+    if (!call.wants_reply() || !is_device(device) || bytes <= wire::kMostPlaced ||
+        bytes > wire::kBandBytes || bytes % Band::kPage)
+        return error(ErrorKind::invalid, "it asks for a piece as no client does");
+    CUdeviceptr address = 0;
+    const CUresult r = bands() ? bands()->take_piece(device, bytes, address)
+                               : CUDA_ERROR_NOT_SUPPORTED;
+    if (!r) s.addresses.give(address, bytes, Addresses::Life::lasting);
+    std::vector<uint8_t> answer;
+    wire::Writer(answer).value(uint64_t{address});
+    s.finish(call, r, answer);
     return {};
 }
 
@@ -75,6 +123,9 @@ Result<void> take_step(Session &s, Call &call)
     case PlacedStep::credit: return give_credit(s, call, call.body);
     case PlacedStep::allocate: return allocate(s, call, call.body);
     case PlacedStep::give_back: return take_back(call.body);
+    case PlacedStep::take_pages: return take_pages(s, call, call.body);
+    case PlacedStep::give_pages: return give_pages(s, call.body);
+    case PlacedStep::take_piece: return take_piece(s, call, call.body);
     }
     return misfit();
 }

@@ -16,12 +16,12 @@ using Wide = unsigned __int128;
 // What wraps around is nobody's.
 bool wraps(uint64_t address, uint64_t bytes) { return address + bytes < address; }
 
-// Whether memory is an allocation of the band. For the driver, what lies beside it there is one
-// with it.
+// Whether memory is an allocation of the band, which a pool's page is not. For the driver, what
+// lies beside it there is one with it.
 bool stands_alone(uint64_t address)
 {
     const auto memory = bands() ? bands()->find(address) : std::nullopt;
-    return memory && memory->bytes;
+    return memory && memory->bytes && !memory->pooled;
 }
 
 // The entry of a map from beginnings that `address` lies in, or the end.

@@ -28,7 +28,7 @@ struct Pair {
 
 struct Outcome {
     Result<void> client = Error{};
-    bool takes_packed = false, takes_lanes = false, takes_placed = false;
+    bool takes_packed = false, takes_lanes = false, takes_placed = false, takes_pools = false;
     Result<Client> server = Error{};
 };
 
@@ -50,6 +50,7 @@ Outcome shake(const std::string &lease, const std::string &secret,
     o.takes_packed = client && client->takes_packed;
     o.takes_lanes = client && client->takes_lanes;
     o.takes_placed = client && client->takes_placed;
+    o.takes_pools = client && client->takes_pools;
     o.client = client ? Result<void>() : Result<void>(std::move(client).error());
     server.join();
     return o;
@@ -65,6 +66,7 @@ Test(handshake, the_right_secret_gets_in)
     cr_expect(o.takes_packed);
     cr_expect(o.takes_lanes);
     cr_expect(o.takes_placed);
+    cr_expect(o.takes_pools);
     cr_expect(o.server->lease == "lease-1");
     cr_expect(o.server->table_digest == 42);
     cr_expect(o.server->pid == static_cast<uint32_t>(getpid()));

@@ -4,6 +4,8 @@
 
 #include <criterion/criterion.h>
 
+#include "../new_fails.h"
+
 using rgpu::FreeRanges;
 
 Test(free_ranges, what_is_put_back_is_one_stretch_again)
@@ -66,4 +68,33 @@ Test(free_ranges, only_what_is_free_is_taken_at_its_place)
     cr_expect(free.take_at(160, 40));
     cr_expect(free.take_at(100, 50));
     cr_expect(!free.take_at(100, 1));
+}
+
+Test(free_ranges, what_was_promised_needs_no_memory)
+{
+    FreeRanges free;
+    free.add(1000, 1000);
+    cr_assert_eq(free.take_lowest(500, 1, 5), 1000);
+    {
+        const NewFails from_here(1);
+        for (const uint64_t begin : {1000, 1200, 1400, 1100, 1300}) free.add(begin, 100, 1);
+    }
+    cr_expect_eq(free.take_lowest(1000, 1), 1000, "all is one again");
+}
+
+Test(free_ranges, what_lacks_memory_has_done_nothing)
+{
+    FreeRanges free;
+    free.add(1000, 1000);
+    long n = 1;
+    for (bool done = false; !done; n++) {
+        const NewFails from_here(n);
+        try {
+            done = free.take_at(1400, 100);
+        } catch (const std::bad_alloc &) {}
+    }
+    cr_expect(n > 2);
+    cr_expect_eq(free.take_smallest(400), 1000);
+    cr_expect_eq(free.take_smallest(500), 1500);
+    cr_expect_eq(free.take_smallest(1), 0);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Addresses of a band against a model: whatever is asked for and given back, nothing overlaps, the
-// pages that are there are those that something lies in, and all of them go in the end.
+// pages that are there are those that something lies in, and all of them go in the end. Also where
+// each request for memory of the process fails in turn.
 #include "wire/band.h"
 
 #include <criterion/criterion.h>
@@ -8,6 +9,8 @@
 #include <cstdlib>
 #include <map>
 #include <random>
+
+#include "../new_fails.h"
 
 using namespace rgpu::wire;
 
@@ -28,6 +31,7 @@ struct MadeUp : Band::Pages {
         cr_assert(next == there.begin() ||
                       std::prev(next)->first + std::prev(next)->second.first <= address,
                   "pages overlap");
+        const NewFails none(0);
         there[address] = {bytes, device};
         used[device] += bytes;
         return CUDA_SUCCESS;
@@ -82,8 +86,26 @@ uint64_t random_size(std::mt19937_64 &random, uint64_t most)
     return std::min<uint64_t>((uint64_t{1} << bits) + random() % (uint64_t{1} << bits), most);
 }
 
+// With each request for memory of the process failing in turn, and then with memory. What fails has
+// changed nothing.
+CUresult allocate_in_need(Band &band, const MadeUp &pages, const Band::Block &b, uint64_t &address)
+{
+    for (long n = 1;; n++) {
+        auto before = pages.used;
+        const NewFails from_here(n);
+        try {
+            return band.allocate(b.device, b.owner, b.bytes, address);
+        } catch (const std::bad_alloc &) {
+            const NewFails no_more(0);
+            // A page that nothing lies in may have gone.
+            for (const auto &[device, used] : pages.used)
+                cr_assert(used <= before[device], "request %ld leaves pages", n);
+        }
+    }
+}
+
 // Returns how often there was no memory.
-size_t walk(uint64_t seed, uint64_t room, int devices, int steps)
+size_t walk(uint64_t seed, uint64_t room, int devices, int steps, bool in_need = false)
 {
     MadeUp pages(room);
     Band band(kBase, uint64_t{1} << 40, pages);
@@ -96,7 +118,9 @@ size_t walk(uint64_t seed, uint64_t room, int devices, int steps)
             const uint64_t bytes = random_size(random, room / 2);
             uint64_t address = 0;
             const auto owner = static_cast<uint32_t>(random() % 3);
-            const CUresult r = band.allocate(device, owner, bytes, address);
+            const CUresult r =
+                in_need ? allocate_in_need(band, pages, {0, bytes, device, owner}, address)
+                        : band.allocate(device, owner, bytes, address);
             if (r) {
                 cr_assert_eq(r, CUDA_ERROR_OUT_OF_MEMORY);
                 // A page of its own, at least, did not fit.
@@ -128,6 +152,7 @@ size_t walk(uint64_t seed, uint64_t room, int devices, int steps)
             auto at = alive.begin();
             std::advance(at, static_cast<long>(random() % alive.size()));
             const Band::Block b = at->second;
+            const NewFails from_here(in_need);
             const auto inside = band.find(b.base + random() % b.bytes);
             cr_assert(inside && inside->base == b.base && inside->bytes == b.bytes &&
                       inside->device == b.device && inside->owner == b.owner);
@@ -135,7 +160,7 @@ size_t walk(uint64_t seed, uint64_t room, int devices, int steps)
             const auto gone = band.forget(b.base);
             cr_assert(gone && gone->bytes == b.bytes);
             cr_assert(!band.find(b.base) && !band.forget(b.base), "freed twice");
-            if (random() % 4 == 0) {
+            if (!in_need && random() % 4 == 0) {
                 band.remember(*gone);
             } else {
                 band.release(*gone);
@@ -162,6 +187,30 @@ Test(band, keeps_to_a_model_whatever_comes)
         refused += walk(s, uint64_t{16} << 20, 1, 2000);
     }
     cr_expect(refused > 100, "memory was short %zu times", refused);
+}
+
+Test(band, what_lacks_memory_of_the_process_has_done_nothing)
+{
+    size_t refused = 0;
+    for (uint64_t seed = 1; seed <= 10; seed++)
+        refused += walk(seed, uint64_t{16} << 20, 2, 2000, true);
+    cr_expect(refused > 100, "memory was short %zu times", refused);
+}
+
+Test(band, moves_what_it_knows_without_memory)
+{
+    MadeUp pages(8 * kPage);
+    Band band(kBase, 64 * kPage, pages);
+    uint64_t a = 0, b = 0, c = 0, whole = 0;
+    cr_assert(!band.allocate(0, 1, 512, a) && !band.allocate(0, 2, 512, b) &&
+              !band.allocate(0, 2, 3 * kPage, c) && !band.add_pages(0, 2 * kPage, whole));
+    Band::Lives gone;
+    const NewFails from_here(1);
+    cr_expect(band.move_to(gone, a) && !band.move_to(gone, a) && !band.find(a));
+    band.move_all_to(gone, 2);
+    cr_expect_eq(gone.size(), 3);
+    for (const auto &l : gone) band.release(Band::block_of(l));
+    cr_expect_eq(pages.used[0], 2 * kPage);
 }
 
 Test(band, gives_the_last_page_to_whoever_asks)
