@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "net/packing/pack_library.h"
 #include "t/fuzz/table_calls.h"
 
 using namespace rgpu;
@@ -27,7 +28,7 @@ struct Way {
     uint16_t call;
 };
 static_assert(sizeof(Way) == 4);
-constexpr uint8_t kFramed = 1, kAsksBefore = 2, kAsksAfter = 4, kCalls = 8;
+constexpr uint8_t kFramed = 1, kAsksBefore = 2, kAsksAfter = 4, kCalls = 8, kPacks = 16;
 
 // In front of a frame's body where the stream is a row of frames.
 struct Head {
@@ -35,8 +36,9 @@ struct Head {
     uint8_t sequence;  // two bits of it, and of the result
     uint8_t unused;
     uint16_t bytes;
+    uint16_t becomes;  // of a part: its bytes when it is unpacked
 };
-static_assert(sizeof(Head) == 6);
+static_assert(sizeof(Head) == 8);
 
 CUresult copy(interpose::ServerSession &s, uint8_t *to)
 {
@@ -56,6 +58,53 @@ fuzz::TableCalls &table() { return fuzz::table_calls(wire); }
 
 using Make = void (*)();
 
+template <CallId Id, class Handle, class P> void ask_about()
+{
+    P answer{};
+    (void)interpose::remote<Id>(wire->handle(reinterpret_cast<Handle>(0xd00000010)), &answer);
+}
+
+// Calls whose answers hold handles and pointers.
+void add_carried(std::vector<std::pair<CallId, Make>> &list)
+{
+    using enum CallId;
+    list.insert(
+        list.end(),
+        {{cuGraphKernelNodeGetParams,
+          ask_about<cuGraphKernelNodeGetParams, CUgraphNode, CUDA_KERNEL_NODE_PARAMS_v1>},
+         {cuGraphKernelNodeGetParams_v2,
+          ask_about<cuGraphKernelNodeGetParams_v2, CUgraphNode, CUDA_KERNEL_NODE_PARAMS_v2>},
+         {cuGraphMemcpyNodeGetParams,
+          ask_about<cuGraphMemcpyNodeGetParams, CUgraphNode, CUDA_MEMCPY3D>},
+         {cuGraphHostNodeGetParams,
+          ask_about<cuGraphHostNodeGetParams, CUgraphNode, CUDA_HOST_NODE_PARAMS>},
+         {cuGraphMemAllocNodeGetParams,
+          ask_about<cuGraphMemAllocNodeGetParams, CUgraphNode, CUDA_MEM_ALLOC_NODE_PARAMS>},
+         {cuGraphBatchMemOpNodeGetParams,
+          ask_about<cuGraphBatchMemOpNodeGetParams, CUgraphNode, CUDA_BATCH_MEM_OP_NODE_PARAMS>},
+         {cuSurfObjectGetResourceDesc,
+          [] {
+              CUDA_RESOURCE_DESC answer{};
+              (void)interpose::remote<cuSurfObjectGetResourceDesc>(&answer, CUsurfObject{1});
+          }},
+         {cuGraphExecUpdate_v2,
+          [] {
+              CUgraphExecUpdateResultInfo answer{};
+              (void)interpose::remote<cuGraphExecUpdate_v2>(
+                  wire->handle(reinterpret_cast<CUgraphExec>(0xd00000010)),
+                  wire->handle(reinterpret_cast<CUgraph>(0xd00000020)), &answer);
+          }},
+         {cuGraphAddNode_v2, [] {
+              CUgraphNode node{};
+              CUgraphNodeParams params{};
+              params.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+              (void)interpose::remote<cuGraphAddNode_v2>(
+                  &node, wire->handle(reinterpret_cast<CUgraph>(0xd00000020)),
+                  static_cast<const CUgraphNode *>(nullptr),
+                  static_cast<const CUgraphEdgeData *>(nullptr), size_t{0}, &params);
+          }}});
+}
+
 // Calls of the table, by name; then those whose answers are read by code of their own.
 const std::vector<std::pair<CallId, Make>> &calls_to_make()
 {
@@ -70,6 +119,7 @@ const std::vector<std::pair<CallId, Make>> &calls_to_make()
                 });
             });
         });
+        add_carried(*list);
         return list;
     }();
     return all;
@@ -83,14 +133,34 @@ Bytes framed(const uint8_t *data, size_t bytes)
         Head head;
         memcpy(&head, data, sizeof head);
         const size_t body = std::min<size_t>(head.bytes, bytes - sizeof head);
-        const wire::FrameHeader header{
-            static_cast<uint32_t>(body), static_cast<uint16_t>(head.type % 9),
-            static_cast<uint16_t>(head.flags % 8), head.sequence % 4u, head.sequence / 64u};
+        const auto type = static_cast<uint16_t>(head.type % 9);
+        const bool part = type == static_cast<uint16_t>(wire::ServerFrame::part);
+        const wire::FrameHeader header{static_cast<uint32_t>(body), type,
+                                       static_cast<uint16_t>(head.flags % 8), head.sequence % 4u,
+                                       part ? head.becomes : head.sequence / 64u};
         recorder::add(stream, header);
         recorder::add(stream, data + sizeof head, body);
         data += sizeof head + body, bytes -= sizeof head + body;
     }
     return stream;
+}
+
+// A good answer, or one part of a packed one, which is stored as it is.
+void add_answer(Bytes &input, const Bytes &answer, bool packed)
+{
+    Bytes body(answer.begin(),
+               answer.begin() + static_cast<ptrdiff_t>(std::min<size_t>(answer.size(), 60000)));
+    using enum wire::ServerFrame;
+    const auto bytes = static_cast<uint16_t>(body.size());
+    if (!packed) {
+        recorder::add(input, Head{static_cast<uint8_t>(reply), wire::kLast, 1, 0, bytes, 0});
+        recorder::add(input, body.data(), body.size());
+        return;
+    }
+    const auto whole = static_cast<uint16_t>(bytes + sizeof(wire::FrameHeader));
+    recorder::add(input, Head{static_cast<uint8_t>(part), wire::kLast, 0, 0, whole, whole});
+    recorder::add(input, wire::FrameHeader{bytes, static_cast<uint16_t>(reply), wire::kLast, 1, 0});
+    recorder::add(input, body.data(), body.size());
 }
 
 // A call and its good answer.
@@ -100,17 +170,14 @@ Bytes good_answer(fuzz::Chance &random)
     const size_t which = random() % all.size();
     const auto &made = table().made;
     const size_t from = random() % made.size();
-    const wire::FrameHeader wanted{0, static_cast<uint16_t>(all[which].first), 0, 0, 0};
+    const bool packed = random() % 8 == 0;
     Bytes input;
-    recorder::add(
-        input, Way{kFramed | kCalls, static_cast<uint8_t>(random()), static_cast<uint16_t>(which)});
+    recorder::add(input, Way{static_cast<uint8_t>(kFramed | kCalls | (packed ? kPacks : 0)),
+                             static_cast<uint8_t>(random()), static_cast<uint16_t>(which)});
     for (size_t i = 0; i < made.size(); i++) {
         const Exchange &e = made[(from + i) % made.size()];
-        if (e.call.header.type != wanted.type || !e.reply) continue;
-        const auto bytes = static_cast<uint16_t>(std::min<size_t>(e.reply->body.size(), 60000));
-        recorder::add(
-            input, Head{static_cast<uint8_t>(wire::ServerFrame::reply), wire::kLast, 1, 0, bytes});
-        recorder::add(input, e.reply->body.data(), bytes);
+        if (e.call.header.type != static_cast<uint16_t>(all[which].first) || !e.reply) continue;
+        add_answer(input, e.reply->body, packed);
         break;
     }
     return input;
@@ -143,6 +210,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     steady = true;
     dice.seed(way.dice);
     from_broken_server(stream, [&](interpose::ServerSession &s) {
+        if (way.how & kPacks) {
+            auto packing = std::make_unique<interpose::Packing>(true);
+            packing->in.use(net::PackLibrary::here().methods());
+            s.use(std::move(packing));
+        }
         if (way.how & kAsksBefore) (void)ask(s);
         CUresult r = CUDA_SUCCESS;
         if (way.how & kCalls)
