@@ -477,9 +477,16 @@ check-trixie: ## the Slurm tests in Debian 13, with its Slurm: a root of its own
 # With T= only what it names is built: a program, or a folder of them.
 sanitized = $(sub_make) O=$(O)-$1 SANITIZE=$2
 named_units = $(or $(if $(T),$(patsubst $(O)/%,$(O)-$1/%,$(filter %/$(T) $(O)/t/$(T)/%,$(UNIT)))),unit)
-check-asan: ## unit tests with address and undefined-behaviour sanitizers; T=softgpu, T=frame_test
+check-asan: ## with address and undefined-behaviour sanitizers: unit tests, and the suites that play a hostile peer; T=softgpu, T=frame_test, T=hostile
+ifneq ($(T),hostile)
 	+@$(call sanitized,asan,address$(comma)undefined) $(call named_units,asan)
 	@LSAN_OPTIONS=suppressions=t/lib/lsan.supp:print_suppressions=0 RGPU_BUILD=$(abspath $(O))-asan t/lib/run-checks --unit-only $(T)
+endif
+ifneq ($(filter hostile,$(or $(T),hostile)),)
+	+@$(sub_make) all cuda
+	+@$(call sanitized,asan,address$(comma)undefined) interpose serverd cli
+	@$(tests_env) RGPU_ASAN=$(abspath $(O))-asan t/asan/t3530-hostile.t
+endif
 
 # glibc's sys/platform/x86.h has _Bool, which clang does not know in C++. CUDA's enumerations hold whatever a program
 # passes, which compilers allow without -fstrict-enums.

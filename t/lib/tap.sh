@@ -31,6 +31,7 @@
 # $T is the test's own empty directory; it is removed when all is well, else its path is told.
 # $py is the folder of the tests' Python programs, $root the source tree, $build the build tree,
 # $cuda_libs the toolkit's libraries, $softgpu, $interpose ours.
+# $RGPU_KEEP_LOGS is a folder that gets the test's logs when it ends.
 # `./t/tNNNN-topic.t -v` shows the output of passing commands too.
 
 set -u
@@ -218,6 +219,8 @@ tap_end()
     for ((i = ${#tap_started[@]} - 1; i >= 0; i--)); do
         [ -e "/proc/${tap_started[i]}" ] && stop "${tap_started[i]}"
     done
+    [ -z "${RGPU_KEEP_LOGS:-}" ] || find "$T" -xdev -type f -name '*.log' -exec \
+        cp --backup=numbered -t "$RGPU_KEEP_LOGS" {} +
     local told
     told=$(tap_secrets_told)
     if [ -n "$told" ]; then
