@@ -58,8 +58,9 @@ def figures(text):
     return found
 
 
-def through_rgpu(bench, dir, processors, transport, command):
-    """What the command prints whose libcuda.so.1 is ours, over that transport."""
+def through_rgpu(bench, dir, processors, transport, command, encrypt=None):
+    """What the command prints whose libcuda.so.1 is ours, over that transport. `encrypt`: whether
+    the connection is encrypted; None: as the default has it, so not on one host."""
     client, server = processors
     control, data = free_port(), free_port()
     dir.chmod(0o755)  # rgpud is not root
@@ -81,6 +82,7 @@ worker = "{build}/libexec/rgpu-worker"
 worker_user = "{os.environ.get('USER') or 'root'}"
 state_dir = "{dir}/state-{control}"
 transport = "{'ucx' if transport == 'ucx' else 'auto'}"
+encrypt = {'"auto"' if encrypt is None else str(encrypt).lower()}
 [client]
 interposer_dir = "{build}/lib/interpose"
 library_path = []
