@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# contrib/rehearse: rgpu's commands with a made-up pool; and with more servers than a login may have
-# files open.
+# contrib/rehearse: rgpu's commands with a made-up pool, with more servers than a login may have
+# files open, and with a whole Slurm.
 . "$(dirname "$0")/lib/tap.sh"
 
 export RGPU_BUILD=$build TMPDIR=$T
@@ -17,6 +17,12 @@ is "$(cell "rgpu request, 1 at once" 8)" 40 "a reservation asks each twice"
 is "$(cell "rgpu release, 3 at once" 8)" 1 "a release asks one"
 is "$(cell "rgpu request, 3 at once" 9) $(cell "rgpu release, 3 at once" 9)" "0 of 6 0 of 6" \
     "of some beside each other none fails"
+
+rehearse --slurm 4 --servers 3 --rate 3 --seconds 2
+is "$rc $err" "0 " "a Slurm of four nodes, and six jobs of each kind"
+is "$(awk -F ' *[|] *' '$2 == "plain" || $2 == "rgpu" {print $2, $3, $12}' <<<"$out")" \
+    $'plain 6 0\nrgpu 6 0' "... and each job has run, with its lease or without"
+like "$out" "rgpu slurm sync afterwards" "... and the pool was compared with Slurm"
 
 [ "$(ulimit -Hn)" = unlimited ] || [ "$(ulimit -Hn)" -ge 8192 ] ||
     { skip "no more than $(ulimit -Hn) files may be open here" 2; done_testing; exit; }
