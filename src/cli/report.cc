@@ -67,6 +67,7 @@ std::optional<Report> from_accounting(const std::string &job)
         report.bytes_in += type.bytes_in;
         report.bytes_out += type.bytes_out;
         report.memory_peak = std::max(report.memory_peak, type.memory_peak);
+        if (type.joules) report.joules = report.joules.value_or(0) + *type.joules;
     }
     report.lease_s = report.held_s = report.gpu_s;
     return report;

@@ -248,6 +248,7 @@ private:
                                         known(human_size(u.bytes_out)),
                                         known(clock_of(u.blocked_seconds)),
                                         known(clock_of(u.throttled_seconds))};
+        if (energy_) out.push_back(u.joules ? energy_text(*u.joules) : "-");
         if (!prices_of_.empty()) {
             const auto cost = cost_of(row);
             out.push_back(cost ? money(*cost) : "-");
@@ -255,12 +256,16 @@ private:
         return out;
     }
 
-    std::string as_table(const std::vector<Row> &rows) const
+    // With a column for energy where any of it is known: without NVML there is none.
+    std::string as_table(const std::vector<Row> &rows)
     {
+        energy_ = std::any_of(rows.begin(), rows.end(),
+                              [](const Row &row) { return row.used.joules.has_value(); });
         std::vector<std::vector<std::string>> all = {
             {"USER", "ACCOUNT", "GPU", jobs_ ? "JOB" : "RUNS", "GPU TIME", "BUSY", "MEMORY", "IN",
              "OUT", "BLOCKED", "THROTTLED"}};
-        if (!prices_of_.empty()) all.front().push_back("COST");
+        if (energy_) all.front().emplace_back("ENERGY");
+        if (!prices_of_.empty()) all.front().emplace_back("COST");
         double seconds = 0, cost = 0;
         bool all_priced = true;
         size_t unreported = 0;
@@ -285,19 +290,22 @@ private:
     {
         std::string text = std::string("user,account,gpu,") + (jobs_ ? "job,runs" : "runs") +
                            ",gpu_seconds,busy_seconds,blocked_seconds,throttled_seconds,"
-                           "memory_peak,launches,bytes_in,bytes_out,unreported" +
+                           "memory_peak,launches,bytes_in,bytes_out,energy_joules,unreported" +
                            (prices_of_.empty() ? "" : ",cost") + "\n";
         for (const Row &row : rows) {
             const slurm::TypeUsage &u = row.used;
             char numbers[512];
-            snprintf(numbers, sizeof numbers, "%zu,%.3f,%.3f,%.3f,%.3f,%llu,%llu,%llu,%llu,%zu",
+            snprintf(numbers, sizeof numbers, "%zu,%.3f,%.3f,%.3f,%.3f,%llu,%llu,%llu,%llu",
                      row.runs, u.gpu_seconds, u.busy_seconds, u.blocked_seconds,
                      u.throttled_seconds, static_cast<unsigned long long>(u.memory_peak),
                      static_cast<unsigned long long>(u.launches),
                      static_cast<unsigned long long>(u.bytes_in),
-                     static_cast<unsigned long long>(u.bytes_out), row.unreported);
+                     static_cast<unsigned long long>(u.bytes_out));
             text += csv_cell(row.user) + "," + csv_cell(row.account) + "," + csv_cell(u.name) +
                     "," + (jobs_ ? csv_cell(row.job) + "," : "") + numbers;
+            // Empty where nobody knows it.
+            snprintf(numbers, sizeof numbers, ",%.3f", u.joules.value_or(0));
+            text += (u.joules ? std::string(numbers) : ",") + "," + std::to_string(row.unreported);
             if (!prices_of_.empty()) {
                 const auto cost = cost_of(row);
                 text += "," + (cost ? money(*cost) : std::string());
@@ -327,6 +335,7 @@ private:
                            {"bytes_in", row.used.bytes_in},
                            {"bytes_out", row.used.bytes_out}});
             if (!row.job.empty()) all.back()["job"] = row.job;
+            if (row.used.joules) all.back()["energy_joules"] = thousandths(*row.used.joules);
             if (const auto cost = cost_of(row)) all.back()["cost"] = std::round(*cost * 100) / 100;
         }
         return nlohmann::json{{"usage", std::move(all)}}.dump(
@@ -337,7 +346,7 @@ private:
     std::string start_ = "now-7days", end_, account_, user_;
     std::vector<std::string> prices_;
     Prices prices_of_;
-    bool jobs_ = false, json_ = false, csv_ = false;
+    bool jobs_ = false, json_ = false, csv_ = false, energy_ = false;
 };
 
 const Registered<Usage> usage{"", "usage",

@@ -14,6 +14,7 @@
 
 #include "pool/credentials/auth.h"
 #include "rgpud/host/driver.h"
+#include "rgpud/host/energy_watch.h"
 #include "rgpud/host/privileges.h"
 #include "rgpud/leases/health_watch.h"
 #include "rgpud/leases/job_watch.h"
@@ -241,6 +242,8 @@ Result<void> serve(const Config &config, const Options &options, Driver driver,
     if (!loaded) return loaded;
     HealthWatch health(config.rgpud, service);
     health.start();
+    EnergyWatch energy(config.rgpud, service.driver(), service.energy());
+    energy.start();
     Metrics metrics(config.rgpud.metrics_names);
     DataPort data(config.rgpud, service, metrics, **audit);
     std::unique_ptr<TlsIdentity> identity;
@@ -272,6 +275,7 @@ Result<void> serve(const Config &config, const Options &options, Driver driver,
     int signal = watch(service);
     jobs.stop();
     health.stop();
+    energy.stop();
     Service::Count count = service.count();
     log_info("ends on signal %d; %zu leases are kept, %d workers run on and are adopted by the "
              "next rgpud",

@@ -24,6 +24,7 @@
 #include "worker/dispatch/dispatcher.h"
 #include "worker/driver/driver.h"
 #include "worker/driver/warm.h"
+#include "worker/host/energy.h"
 #include "worker/host/readings.h"
 #include "worker/host/snapshot.h"
 #include "worker/limits/confine.h"
@@ -36,13 +37,14 @@ using namespace rgpu;
 using serverd::WorkerStart;
 
 constexpr char kHelp[] =
-    "usage: rgpu-worker [--inventory | --readings | --help | --version]\n"
+    "usage: rgpu-worker [--inventory | --readings | --energy | --help | --version]\n"
     "\n"
     "Makes the CUDA driver calls of one rgpu client. rgpud starts it, with the client's\n"
     "connection as descriptor 3; it is not meant to be started by hand.\n"
     "\n"
     "  --inventory   print the GPUs of the driver as JSON and end\n"
     "  --readings    print what NVML says of the host's GPUs as JSON and end\n"
+    "  --energy      print the GPUs' energy counters for each byte of descriptor 3\n"
     "  --help        print this and end\n"
     "  --version     print the version and end\n"
     "\n"
@@ -118,6 +120,8 @@ int readings(const WorkerStart &start)
     fputs(worker::readings_json().c_str(), stdout);
     return 0;
 }
+
+int energy(const WorkerStart &start) { return confined(start) ? worker::serve_energy() : 1; }
 
 constexpr auto kTunnelTimeout = std::chrono::seconds(10);
 
@@ -254,6 +258,8 @@ int main(int argc, char **argv)
         status = inventory(start);
     } else if (argc == 2 && !strcmp(argv[1], "--readings")) {
         status = readings(start);
+    } else if (argc == 2 && !strcmp(argv[1], "--energy")) {
+        status = energy(start);
     } else if (argc == 2 && !strcmp(argv[1], "--help")) {
         fputs(kHelp, stdout);
         status = 0;

@@ -178,6 +178,19 @@ std::string lease_json(const pool::Inventories &inventories)
     return dump({{"leases", std::move(leases)}, {"unreachable", std::move(unreachable)}});
 }
 
+std::string energy_text(double joules)
+{
+    constexpr double kKilowattHour = 3.6e6;
+    char text[48];
+    if (joules < 1000)
+        snprintf(text, sizeof text, "%.0f J", joules);
+    else if (joules < kKilowattHour / 10)
+        snprintf(text, sizeof text, "%.1f kJ", joules / 1000);
+    else
+        snprintf(text, sizeof text, "%.2f kWh", joules / kKilowattHour);
+    return text;
+}
+
 std::string clock_of(double seconds)
 {
     char text[48];

@@ -25,6 +25,8 @@ std::string who_of(const pool::Owner &owner);
 std::string human_size(uint64_t bytes);
 // 3:25:45, as Slurm has hours.
 std::string clock_of(double seconds);
+// "512 J", "36.2 kJ", and from a tenth of a kilowatt-hour on "0.25 kWh".
+std::string energy_text(double joules);
 // GPUs in hundredths: 250 are "2.5".
 std::string gpus_text(unsigned long hundredths);
 

@@ -65,6 +65,7 @@ void add(Report &to, const ReportedLease &one, double &shares)
         to.blocked_s += gpu.blocked_s;
         to.throttled_s += gpu.throttled_s;
         to.launches += gpu.launches;
+        if (gpu.energy_j) to.joules = to.joules.value_or(0) + *gpu.energy_j;
         if (to.memory == 0 || gpu.memory_peak > to.memory_peak) {
             to.memory_peak = gpu.memory_peak;
             to.memory = gpu.memory;
@@ -162,6 +163,7 @@ std::string report_text(const Report &r)
         {"  bytes to the GPUs, and back", human_size(r.bytes_in) + ", " + human_size(r.bytes_out)},
         {"  round trips", std::to_string(r.round_trips)},
         {"  launches", std::to_string(r.launches)}};
+    if (r.joules) rows.push_back({"  energy of the GPUs", energy_text(*r.joules)});
     out += table(rows);
     if (!r.silent.empty())
         out += "  not all is known: no answer from " + joined(r.silent) + "; see rgpu list\n";
@@ -195,6 +197,7 @@ std::string report_json(const Report &r)
                 {"bytes_out", r.bytes_out},
                 {"round_trips", r.round_trips},
                 {"launches", r.launches},
+                {"energy_joules", r.joules ? Json(thousandths(*r.joules)) : Json()},
                 {"verdict", verdict(r)}}
                .dump(2, ' ', false, Json::error_handler_t::replace) +
            "\n";

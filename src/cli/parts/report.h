@@ -35,6 +35,7 @@ struct Report {
     std::optional<double> network_s;
     uint64_t round_trips = 0, launches = 0, bytes_in = 0, bytes_out = 0;
     uint64_t memory_peak = 0, memory = 0;  // of the GPU of which most was used; memory 0: not known
+    std::optional<double> joules;          // energy of its GPUs; nothing: no server tells it
 };
 
 // Of the last run among the leases, at least one of which there is.

@@ -30,7 +30,7 @@ namespace {
 Json to_json(const LeaseUsage &usage)
 {
     Json gpus = Json::array();
-    for (const GpuUsage &gpu : usage.gpus)
+    for (const GpuUsage &gpu : usage.gpus) {
         gpus.push_back({{"uuid", gpu.uuid},
                         {"name", gpu.name},
                         {"share", gpu.share},
@@ -40,6 +40,8 @@ Json to_json(const LeaseUsage &usage)
                         {"memory_peak", gpu.memory_peak},
                         {"memory", gpu.memory},
                         {"launches", gpu.launches}});
+        if (gpu.energy_j) gpus.back()["energy_j"] = rounded(*gpu.energy_j);
+    }
     return {{"lease", usage.lease},
             {"owner", to_json(usage.owner)},
             {"held_s", rounded(usage.held_s)},
@@ -66,6 +68,7 @@ Result<void> read_gpu_usage(const Json &json, std::vector<GpuUsage> &gpus)
     gpu.memory = reader.count<uint64_t>("memory", false);
     gpu.memory_peak = reader.count<uint64_t>("memory_peak");
     gpu.launches = reader.count<uint64_t>("launches");
+    if (reader.member("energy_j", false)) gpu.energy_j = reader.real("energy_j");
     gpus.push_back(std::move(gpu));
     return reader.done();
 }

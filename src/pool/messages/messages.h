@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -171,6 +172,8 @@ struct GpuUsage {
     uint64_t memory_peak = 0;  // bytes; the most that was seen
     uint64_t launches = 0;
     uint64_t memory = 0;  // bytes that the lease has of it; 0: an older server does not tell
+    // Joules: its part of what the GPU used; nothing: it is not known.
+    std::optional<double> energy_j = {};
 };
 
 struct LeaseUsage {

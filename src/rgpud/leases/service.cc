@@ -74,7 +74,7 @@ Service::Service(const RgpudConfig &config, Driver driver, Boards boards, pool::
       ledger_(driver_.inventory.gpus, store, limits(config), topology_.distances,
               {driver_.inventory.driver_version, driver_.inventory.driver_release}),
       lending_(config_, driver_.inventory.gpus, now()),
-      pool_(config_, driver_, boards_, topology_, std::move(spawner))
+      pool_(config_, driver_, boards_, topology_, energy_, std::move(spawner))
 {
     auto opened = UsageStore::open(config_.state_dir + "/usage.db");
     if (opened)

@@ -28,6 +28,7 @@
 #include "pool/ledger/ledger.h"
 #include "rgpud/host/boards.h"
 #include "rgpud/host/driver.h"
+#include "rgpud/host/energy_book.h"
 #include "rgpud/host/topology.h"
 #include "rgpud/leases/audit.h"
 #include "rgpud/leases/ending_leases.h"
@@ -88,6 +89,8 @@ public:
         int power = -1;        // milliwatts
     };
     void set_gauges(std::map<std::string, Gauge> gauges);
+    // Whoever reads the GPUs' energy counters writes them here.
+    EnergyBook &energy() { return energy_; }
     pool::Health health() const;
     pool::Topology topology() const;
 
@@ -137,6 +140,7 @@ public:
         Count count;
         std::vector<pool::GpuState> gpus;
         std::map<std::string, Gauge> gauges;
+        std::map<std::string, double> energy;  // joules, by UUID: the counters
         std::vector<pool::Finding> findings;
         double health_age_s = -1;  // since the last look; -1: there was none
         std::vector<pool::Lease> leases;
@@ -167,6 +171,7 @@ private:
     mutable std::mutex mutex_;
     pool::Ledger ledger_;
     Lending lending_;
+    EnergyBook energy_;
     WorkerPool pool_;
     EndingLeases ending_;
     uint64_t leases_granted_ = 0;

@@ -32,6 +32,7 @@ Service::Status Service::status()
         status.disk_free = uint64_t{disk.f_bavail} * disk.f_frsize;
         status.disk_all = uint64_t{disk.f_blocks} * disk.f_frsize;
     }
+    status.energy = energy_.counters();
     std::lock_guard lock(mutex_);
     status.leases = ledger_.leases({0, true}, {}, end_expired());
     for (pool::Lease &lease : status.leases) lease.workers = pool_.count(lease.id);

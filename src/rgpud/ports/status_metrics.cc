@@ -86,6 +86,9 @@ void add_gpu(MetricFamilies &f, const Service::Status &s, const pool::GpuState &
     if (s.health_age_s >= 0)
         f.gauge("rgpu_gpu_health", "0: its health checks passed; 1: one is MARGINAL; 2: FATAL",
                 labels, health_of(gpu, s.findings));
+    if (const auto energy = s.energy.find(gpu.uuid); energy != s.energy.end())
+        f.counter("rgpu_gpu_energy_joules_total", "What it has used since its driver was loaded",
+                  labels, energy->second);
     auto gauge = s.gauges.find(gpu.uuid);
     if (gauge == s.gauges.end()) return;
     if (gauge->second.temperature >= 0)

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <optional>
 
 #include "serverd/meter.h"
 #include "util/log.h"
@@ -44,7 +45,8 @@ pool::LeaseUsage held(const pool::Lease &lease)
     return usage;
 }
 
-// rgpud's own record of a lease: this, nanoseconds for each of its GPUs, and its last use.
+// rgpud's own record of a lease: this, nanoseconds for each of its GPUs, its last use, and joules
+// for each of its GPUs where the energy is known.
 struct Record {
     char magic[8];
     int64_t made;  // wall clock, nanoseconds since the epoch
@@ -80,6 +82,19 @@ Use use_of(int record, size_t gpus)
 {
     Use use;
     return pread(record, &use, sizeof use, busy_at(gpus)) == sizeof use ? use : Use{};
+}
+
+off_t energy_at(size_t gpus, size_t gpu)
+{
+    return busy_at(gpus) + static_cast<off_t>(sizeof(Use) + gpu * sizeof(double));
+}
+
+// Nothing: it is not known.
+std::optional<double> energy_of(int record, size_t gpus, size_t gpu)
+{
+    double joules = 0;
+    const bool told = pread(record, &joules, sizeof joules, energy_at(gpus, gpu)) == sizeof joules;
+    return told ? std::optional(joules) : std::nullopt;
 }
 
 bool set_use(int record, size_t gpus, const Use &use)
@@ -159,6 +174,7 @@ pool::LeaseUsage Meters::read(const pool::Lease &lease) const
         to.memory_peak =
             std::min(from.memory_peak, lease.gpus[i].memory ? lease.gpus[i].memory : kMostCounted);
         to.launches = std::min(from.launches, kMostCounted);
+        to.energy_j = energy_of(own->get(), usage.gpus.size(), i);
     }
     return usage;
 }
@@ -198,6 +214,23 @@ void Meters::add_busy(const std::vector<Boards::Busy> &busy,
                 log_warning("lease %s: %s: %s", short_id(lease->id).c_str(),
                             record_path(lease->id).c_str(), strerror(errno));
         }
+    }
+}
+
+void Meters::add_energy(const std::vector<EnergyDivision::Part> &parts,
+                        const std::vector<pool::Lease> &leases) const
+{
+    for (const EnergyDivision::Part &part : parts) {
+        const auto lease = std::find_if(leases.begin(), leases.end(),
+                                        [&](const pool::Lease &l) { return l.id == part.lease; });
+        if (lease == leases.end()) continue;
+        const Result<Fd> own = record(*lease);
+        const size_t gpus = lease->gpus.size();
+        if (!own) continue;
+        const double sum = energy_of(own->get(), gpus, part.gpu).value_or(0) + part.joules;
+        if (pwrite(own->get(), &sum, sizeof sum, energy_at(gpus, part.gpu)) != sizeof sum)
+            log_warning("lease %s: %s: %s", short_id(lease->id).c_str(),
+                        record_path(lease->id).c_str(), strerror(errno));
     }
 }
 

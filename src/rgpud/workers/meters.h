@@ -4,8 +4,8 @@
 //
 // They lie in /dev/shm: a page of a file on a disk keeps who writes to it waiting while it goes
 // there, and so launches. With the host's restart they are gone, as the programs are. Beside each
-// lies a record that workers do not have: when the lease was granted, and how long it had its GPUs,
-// as the scheduler says.
+// lies a record that workers do not have: when the lease was granted, how long it had its GPUs, as
+// the scheduler says, and the energy.
 //
 // What an ended lease of a job used is kept for the job's epilog to fetch, some of them and for a
 // while: a lease can end without it.
@@ -19,6 +19,7 @@
 
 #include "pool/ledger/ledger.h"
 #include "rgpud/host/boards.h"
+#include "rgpud/workers/energy_division.h"
 #include "util/fd.h"
 #include "util/result.h"
 
@@ -38,6 +39,9 @@ public:
     // GPU time that these leases had since the last time.
     void add_busy(const std::vector<Boards::Busy> &busy,
                   const std::vector<pool::Lease> &leases) const;
+    // Joules that parts of these leases had.
+    void add_energy(const std::vector<EnergyDivision::Part> &parts,
+                    const std::vector<pool::Lease> &leases) const;
     // What a lease that has its meter uses, until now.
     pool::LeaseUsage read(const pool::Lease &lease) const;
     // A lease counts as used now where this many bytes went over the network since the last look.

@@ -22,6 +22,9 @@ constexpr uint64_t kOwnImages = uint64_t{512} << 20;
 // Jobs whose epilog may still ask how their workers died.
 constexpr size_t kMostJobs = 4096;
 
+// Energy is divided so often at least; records are written then.
+constexpr Milliseconds kEnergyEach{2000};
+
 // Between two looks whether what is left of a tenant has ended.
 constexpr Milliseconds kSoon{2};
 
@@ -65,9 +68,10 @@ std::vector<Fd> seats(const Boards &boards, const pool::Lease &lease, int weight
 }  // namespace
 
 WorkerPool::WorkerPool(const RgpudConfig &config, const Driver &driver, const Boards &boards,
-                       const Topology &topology, std::shared_ptr<Spawner> spawner)
+                       const Topology &topology, EnergyBook &energy,
+                       std::shared_ptr<Spawner> spawner)
     : config_(config), driver_(driver), boards_(boards), topology_(topology),
-      tenants_(config, std::move(spawner)), memory_(boards_)
+      tenants_(config, std::move(spawner)), memory_(boards_), energy_(energy)
 {}
 
 // --- leases
@@ -99,6 +103,12 @@ Result<std::vector<pool::Lease>> WorkerPool::adopt(const std::vector<pool::Lease
 void WorkerPool::open(const pool::Lease &lease)
 {
     std::lock_guard lock(mutex_);
+    // What its GPUs have used so far is not this lease's.
+    if (energy_.knows(lease)) {
+        collect_use();
+        collect_energy();
+        energy_.begin(lease, now());
+    }
     leases_[lease.id] = {lease};
     died_.erase(lease.owner.job);
     if (Result<Fd> meter = meters_.file(lease); !meter)
@@ -134,7 +144,8 @@ bool WorkerPool::end(const pool::Lease &lease)
 WorkerPool::Tended WorkerPool::tend()
 {
     std::lock_guard lock(mutex_);
-    collect_busy();
+    collect_use();
+    if (now() - energy_looked_at_ >= kEnergyEach) collect_energy();
     Tended tended{workers_.tend(now()), {}};
     note_died();
     for (const std::string &id : workers_.without_client())
@@ -185,14 +196,28 @@ bool WorkerPool::gone(const std::string &lease)
 
 // What the scheduler says that leases had, into their records; of those that have ended, and whose
 // workers have not, too.
-void WorkerPool::collect_busy()
+void WorkerPool::collect_use()
 {
     const std::vector<Boards::Busy> busy = boards_.collect();
     if (busy.empty()) return;
-    std::vector<pool::Lease> metered;
+    meters_.add_busy(busy, metered());
+    energy_.add(busy);
+}
+
+// Those that have ended, and whose workers have not, still have their GPUs.
+void WorkerPool::collect_energy()
+{
+    energy_looked_at_ = now();
+    const std::vector<pool::Lease> leases = metered();
+    meters_.add_energy(energy_.divide(leases, energy_looked_at_), leases);
+}
+
+std::vector<pool::Lease> WorkerPool::metered() const
+{
+    std::vector<pool::Lease> leases;
     for (const auto &[id, known] : leases_)
-        if (known.metered) metered.push_back(known.lease);
-    meters_.add_busy(busy, metered);
+        if (known.metered) leases.push_back(known.lease);
+    return leases;
 }
 
 // Workers count until they end; one that takes too long to is not waited for.
@@ -200,7 +225,8 @@ void WorkerPool::close_meter(Known &known)
 {
     boards_.end_lease(known.lease.id);
     if (!known.metered) return;
-    collect_busy();
+    collect_use();
+    collect_energy();
     meters_.close(known.lease);
     known.metered = false;
 }
@@ -217,7 +243,8 @@ void WorkerPool::close_meters(const std::vector<pool::Lease> &leases)
 std::vector<pool::LeaseUsage> WorkerPool::usage_of(const std::vector<pool::Lease> &leases)
 {
     std::lock_guard lock(mutex_);
-    collect_busy();
+    collect_use();
+    collect_energy();
     std::vector<pool::LeaseUsage> all;
     for (const pool::Lease &lease : leases)
         if (find(lease.id)) all.push_back(meters_.read(lease));

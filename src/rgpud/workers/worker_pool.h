@@ -21,6 +21,7 @@
 #include "rgpud/host/boards.h"
 #include "rgpud/host/driver.h"
 #include "rgpud/host/topology.h"
+#include "rgpud/workers/energy_division.h"
 #include "rgpud/workers/memory_files.h"
 #include "rgpud/workers/meters.h"
 #include "rgpud/workers/tenants.h"
@@ -44,7 +45,7 @@ class WorkerPool {
 public:
     // All must outlive it.
     WorkerPool(const RgpudConfig &config, const Driver &driver, const Boards &boards,
-               const Topology &topology, std::shared_ptr<Spawner> spawner);
+               const Topology &topology, EnergyBook &energy, std::shared_ptr<Spawner> spawner);
 
     // Opens these leases, and takes over the workers that an rgpud before this one started. Needed
     // once, first. Workers of other leases end: returns those, as if end() had said true of them.
@@ -111,7 +112,9 @@ private:
     const pool::Lease *find(const std::string &lease) const;
     bool gone(const std::string &lease);
     void note_died();
-    void collect_busy();
+    void collect_use();
+    void collect_energy();
+    std::vector<pool::Lease> metered() const;
     void close_meter(Known &known);
     Result<pool::Lease> seen_part(const pool::Lease &lease, const std::vector<int> &gpus,
                                   WorkerStart &start);
@@ -136,6 +139,8 @@ private:
     Tenants tenants_;
     MemoryFiles memory_;
     Meters meters_;
+    EnergyDivision energy_;
+    Time energy_looked_at_{};
 };
 
 }  // namespace rgpu::serverd

@@ -52,6 +52,7 @@ TypeUsage read_type(const Json &json)
     type.launches = json.value("launches", uint64_t{0});
     type.bytes_in = json.value("bytes_in", uint64_t{0});
     type.bytes_out = json.value("bytes_out", uint64_t{0});
+    if (json.contains("joules")) type.joules = json.at("joules").get<double>();
     return type;
 }
 
@@ -67,6 +68,7 @@ void add(TypeUsage &to, const TypeUsage &one)
     to.launches += one.launches;
     to.bytes_in += one.bytes_in;
     to.bytes_out += one.bytes_out;
+    if (one.joules) to.joules = to.joules.value_or(0) + *one.joules;
 }
 
 void add(JobUsage &to, const std::string &server, const std::vector<pool::LeaseUsage> &leases)
@@ -82,6 +84,7 @@ void add(JobUsage &to, const std::string &server, const std::vector<pool::LeaseU
             one.throttled_seconds = gpu.throttled_s;
             one.memory_peak = gpu.memory_peak;
             one.launches = gpu.launches;
+            one.joules = gpu.energy_j;
             // A connection serves all GPUs of its lease.
             one.bytes_in = i == 0 ? lease.bytes_in : 0;
             one.bytes_out = i == 0 ? lease.bytes_out : 0;
@@ -93,7 +96,7 @@ void add(JobUsage &to, const std::string &server, const std::vector<pool::LeaseU
 std::string to_comment(const JobUsage &usage, std::string_view before)
 {
     Json gpus = Json::array();
-    for (const TypeUsage &type : usage.gpus)
+    for (const TypeUsage &type : usage.gpus) {
         gpus.push_back({{"name", type.name},
                         {"gpu_seconds", rounded(type.gpu_seconds)},
                         {"busy_seconds", rounded(type.busy_seconds)},
@@ -103,6 +106,8 @@ std::string to_comment(const JobUsage &usage, std::string_view before)
                         {"launches", type.launches},
                         {"bytes_in", type.bytes_in},
                         {"bytes_out", type.bytes_out}});
+        if (type.joules) gpus.back()["joules"] = rounded(*type.joules);
+    }
     Json json = {{"gpus", std::move(gpus)}, {"servers", usage.servers}};
     if (!usage.silent.empty()) json["silent"] = usage.silent;
     std::string out(before);

@@ -26,6 +26,7 @@ struct TypeUsage {
     uint64_t memory_peak = 0;      // of the GPU of which it was most
     uint64_t launches = 0;
     uint64_t bytes_in = 0, bytes_out = 0;  // over the network, to the server and from it
+    std::optional<double> joules = {};     // energy of the GPUs; nothing: no server tells it
 };
 // The one is added to the other, whose name stays.
 void add(TypeUsage &to, const TypeUsage &one);

@@ -3,19 +3,19 @@
 
 #include <dlfcn.h>
 
-#include <cstdint>
 #include <cstdlib>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "worker/driver/device_meter.h"
+#include "worker/host/host_nvml.h"
 
 namespace rgpu::worker {
 namespace {
 
 using Json = nlohmann::json;
-using Device = struct nvmlDevice_st *;
+using Device = HostNvml::Device;
 
 // What is used of nvml.h, which is not needed to build. Numbers as there.
 enum { kTemperatureOfGpu = 0, kShutdownThreshold = 0, kSlowdownThreshold = 1 };
@@ -27,39 +27,29 @@ struct Pci {
     char id[32];
 };
 
-void *library = nullptr;
-
-// Calls the function of this name if NVML has it; true when it answered.
-template <class... A> bool ask(const char *name, A... arguments)
-{
-    auto function = reinterpret_cast<int (*)(A...)>(dlsym(library, name));
-    return function && function(arguments...) == 0;
-}
-
-Json of(Device device, unsigned index, const std::vector<Device> &all)
+Json of(const HostNvml &nvml, Device device, unsigned index, const std::vector<Device> &all)
 {
     Json json = {{"index", index}};
-    char uuid[96] = "";
-    if (ask("nvmlDeviceGetUUID", device, uuid, static_cast<unsigned>(sizeof uuid)))
-        json["uuid"] = uuid;
+    if (const std::string uuid = nvml.uuid(device); !uuid.empty()) json["uuid"] = uuid;
     Pci pci{};
-    if (ask("nvmlDeviceGetPciInfo_v3", device, &pci)) json["pci"] = pci.id;
+    if (nvml.ask("nvmlDeviceGetPciInfo_v3", device, &pci)) json["pci"] = pci.id;
     unsigned value = 0, other = 0;
-    if (ask("nvmlDeviceGetTemperature", device, int{kTemperatureOfGpu}, &value))
+    if (nvml.ask("nvmlDeviceGetTemperature", device, int{kTemperatureOfGpu}, &value))
         json["temperature"] = value;
-    if (ask("nvmlDeviceGetPowerUsage", device, &value)) json["power"] = value;
-    if (ask("nvmlDeviceGetTemperatureThreshold", device, int{kSlowdownThreshold}, &value))
+    if (nvml.ask("nvmlDeviceGetPowerUsage", device, &value)) json["power"] = value;
+    if (nvml.ask("nvmlDeviceGetTemperatureThreshold", device, int{kSlowdownThreshold}, &value))
         json["slowdown"] = value;
-    if (ask("nvmlDeviceGetTemperatureThreshold", device, int{kShutdownThreshold}, &value))
+    if (nvml.ask("nvmlDeviceGetTemperatureThreshold", device, int{kShutdownThreshold}, &value))
         json["shutdown"] = value;
-    if (ask("nvmlDeviceGetComputeMode", device, &value)) json["compute_mode"] = value;
-    if (ask("nvmlDeviceGetPersistenceMode", device, &value)) json["persistence"] = value;
+    if (nvml.ask("nvmlDeviceGetComputeMode", device, &value)) json["compute_mode"] = value;
+    if (nvml.ask("nvmlDeviceGetPersistenceMode", device, &value)) json["persistence"] = value;
     unsigned long long errors = 0;
-    if (ask("nvmlDeviceGetEccMode", device, &value, &other) && value == 1 &&
-        ask("nvmlDeviceGetTotalEccErrors", device, int{kUncorrected}, int{kVolatile}, &errors))
+    if (nvml.ask("nvmlDeviceGetEccMode", device, &value, &other) && value == 1 &&
+        nvml.ask("nvmlDeviceGetTotalEccErrors", device, int{kUncorrected}, int{kVolatile}, &errors))
         json["ecc_uncorrected"] = errors;
     unsigned corrected = 0, uncorrected = 0, pending = 0, failed = 0;
-    if (ask("nvmlDeviceGetRemappedRows", device, &corrected, &uncorrected, &pending, &failed)) {
+    if (nvml.ask("nvmlDeviceGetRemappedRows", device, &corrected, &uncorrected, &pending,
+                 &failed)) {
         json["remap_pending"] = pending;
         json["remap_failed"] = failed;
     }
@@ -67,10 +57,10 @@ Json of(Device device, unsigned index, const std::vector<Device> &all)
     for (Device peer : all) {
         int status = 0;
         bool told = peer != device &&
-                    ask("nvmlDeviceGetP2PStatus", device, peer, int{kP2pRead}, &status);
+                    nvml.ask("nvmlDeviceGetP2PStatus", device, peer, int{kP2pRead}, &status);
         p2p.push_back(told ? status : 0);
         told = peer != device &&
-               ask("nvmlDeviceGetP2PStatus", device, peer, int{kP2pNvlink}, &status);
+               nvml.ask("nvmlDeviceGetP2PStatus", device, peer, int{kP2pNvlink}, &status);
         nvlink.push_back(told && status == 0 ? 1 : 0);
     }
     json["p2p"] = std::move(p2p);
@@ -85,30 +75,21 @@ Json read()
     void *cuda = driver ? dlopen(driver, RTLD_LAZY | RTLD_LOCAL) : nullptr;
     if (cuda && dlsym(cuda, kSoftwareMark))
         return {{"why_not", "its GPUs are software, which NVML does not know"}};
-    library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!library) return {{"why_not", std::string("NVML cannot be opened: ") + dlerror()}};
-    auto init = reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2"));
-    if (int status = init ? init() : -1) {
-        auto name = reinterpret_cast<const char *(*)(int)>(dlsym(library, "nvmlErrorString"));
-        return {{"why_not", "NVML does not start: " + (name ? std::string(name(status))
-                                                            : "status " + std::to_string(status))},
-                {"broken", 1}};
+    const Result<HostNvml> nvml = HostNvml::open();
+    if (!nvml) {
+        Json json = {{"why_not", nvml.error().text}};
+        if (nvml.error().kind == ErrorKind::internal) json["broken"] = 1;
+        return json;
     }
     Json json = Json::object();
     char release[96] = "";
-    if (ask("nvmlSystemGetDriverVersion", release, static_cast<unsigned>(sizeof release)))
+    if (nvml->ask("nvmlSystemGetDriverVersion", release, static_cast<unsigned>(sizeof release)))
         json["driver"] = release;
     int version = 0;
-    if (ask("nvmlSystemGetCudaDriverVersion_v2", &version)) json["cuda"] = version;
-    unsigned count = 0;
-    std::vector<Device> all;
-    ask("nvmlDeviceGetCount_v2", &count);
-    for (unsigned i = 0; i < count; ++i) {
-        Device device = nullptr;
-        if (ask("nvmlDeviceGetHandleByIndex_v2", i, &device)) all.push_back(device);
-    }
+    if (nvml->ask("nvmlSystemGetCudaDriverVersion_v2", &version)) json["cuda"] = version;
+    const std::vector<Device> all = nvml->devices();
     json["gpus"] = Json::array();
-    for (unsigned i = 0; i < all.size(); ++i) json["gpus"].push_back(of(all[i], i, all));
+    for (unsigned i = 0; i < all.size(); ++i) json["gpus"].push_back(of(*nvml, all[i], i, all));
     return json;
 }
 

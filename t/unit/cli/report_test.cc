@@ -56,6 +56,22 @@ Test(report, sums_up_the_last_run)
     cr_expect_not(report_of({{"gpu1", held}}).ended);
 }
 
+Test(report, energy_is_told_where_a_server_knows_it)
+{
+    pool::LeaseUsage counted = lease(100, 40);
+    counted.gpus[0].energy_j = 20'500;
+    const Report some = report_of({{"gpu1", counted}, {"gpu2", lease(100, 40)}});
+    cr_expect(has(report_text(some), "  energy of the GPUs") && has(report_text(some), "20.5 kJ"));
+    cr_expect(has(report_json(some), "\"energy_joules\": 20500.0"));
+    const Report none = report_of({{"gpu2", lease(100, 40)}});
+    cr_expect(!has(report_text(none), "energy"));
+    cr_expect(has(report_json(none), "\"energy_joules\": null"));
+    counted.gpus[0].energy_j = 612;
+    cr_expect(has(report_text(report_of({{"gpu1", counted}})), "612 J"));
+    counted.gpus[0].energy_j = 9e6;
+    cr_expect(has(report_text(report_of({{"gpu1", counted}})), "2.50 kWh"));
+}
+
 Test(report, says_what_to_do)
 {
     cr_expect(has(advice(lease(100, 95)), "good: its GPUs worked 95 %"));

@@ -316,6 +316,7 @@ Test(messages, a_release_tells_what_was_used)
     usage.gpus.push_back({"GPU-1", "H100", 0, 1.5, 0.25, 0.125, uint64_t{80} << 30, 9});
     released.withdrawn = 3;
     released.usage = {usage, usage};
+    released.usage[1].gpus[0].energy_j = 34.5;
     auto back = pool::decode_released(pool::encode(released));
     cr_expect(back && back->withdrawn == 3);
     cr_assert(back.has_value());
@@ -332,6 +333,8 @@ Test(messages, a_release_tells_what_was_used)
     cr_expect_float_eq(one.gpus[0].throttled_s, 0.125, 1e-9);
     cr_expect_eq(one.gpus[0].memory_peak, usage.gpus[0].memory_peak);
     cr_expect_eq(one.gpus[0].launches, 9u);
+    cr_expect_eq(one.gpus[0].energy_j, 34.5);
+    cr_expect(!back->usage[0].gpus[0].energy_j);
     cr_expect_not(
         pool::decode_released("{\"released\": 1, \"usage\": [{\"lease\": \"5d41\"}]}").has_value());
 }

@@ -112,3 +112,16 @@ Test(usage, reads_nothing_out_of_others_comments)
                              "{\"rgpu\":{\"gpus\":[],\"servers\":7}}", "}{\"rgpu\":"})
         cr_expect_not(from_comment(text).has_value(), "%s", text);
 }
+
+Test(usage, energy_is_summed_where_it_is_known)
+{
+    JobUsage used;
+    pool::GpuUsage counted = gpu("H100", 100, 4, 500);
+    counted.energy_j = 1234.5678;
+    add(used, "gpu1", {lease(10, {counted, gpu("A100", 100, 1, 100)})});
+    add(used, "gpu2", {lease(10, {gpu("H100", 100, 4, 500), counted})});
+    const auto back = from_comment(through_sacctmgr(to_comment(used)));
+    cr_assert(back && back->gpus.size() == 2);
+    cr_expect_float_eq(back->gpus[0].joules.value_or(-1), 2 * 1234.568, 0.002);
+    cr_expect(!back->gpus[1].joules, "of the A100 no server tells it");
+}
