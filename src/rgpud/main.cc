@@ -243,7 +243,7 @@ Result<void> serve(const Config &config, const Options &options, Driver driver,
     HealthWatch health(config.rgpud, service);
     health.start();
     EnergyWatch energy(config.rgpud, service.driver(), service.energy());
-    energy.start();
+    if (config.rgpud.energy) energy.start();
     Metrics metrics(config.rgpud.metrics_names);
     DataPort data(config.rgpud, service, metrics, **audit);
     std::unique_ptr<TlsIdentity> identity;

@@ -77,6 +77,7 @@ struct RgpudConfig {
     std::string transport = "auto";
     bool open_metrics = false;
     bool metrics_names = false;
+    bool energy = true;
     Milliseconds max_kernel = defaults::kMaxKernel;
     uint64_t image_cache = defaults::kImageCache;
     std::vector<std::string> qos_weights;  // "NAME=WEIGHT"

@@ -287,6 +287,11 @@ std::vector<ConfigKey> keys()
              "a lease has a number only.",
          .field = FIELD(rgpud, metrics_names)},
         {.table = "rgpud",
+         .name = "energy",
+         .help = "Count the energy of leases by NVML's counters. A process holds NVML open "
+                 "meanwhile, which a reset of a GPU does not allow.",
+         .field = FIELD(rgpud, energy)},
+        {.table = "rgpud",
          .name = "max_kernel",
          .help = "A program whose kernel runs longer than this is ended; 0 is no limit.",
          .field = FIELD(rgpud, max_kernel),
