@@ -102,7 +102,8 @@ crashes_nothing shared_scribble 10 \
 crashes_nothing fuzz 20 "random bodies of every call crash nothing"
 
 is "$("$worker" --help | head -n 1)" \
-    "usage: rgpu-worker [--inventory | --readings | --help | --version]" "--help says how"
+    "usage: rgpu-worker [--inventory | --readings | --energy | --help | --version]" \
+    "--help says how"
 try 10 "$worker"
 is "$rc" 2 "started by hand it says how it is used"
 like "$("$worker" --inventory)" \
