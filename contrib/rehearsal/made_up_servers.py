@@ -212,7 +212,15 @@ class Servers(threading.Thread):
             pass
         writer.close()
 
+    def failed(self, loop, context):
+        """Once: asyncio says it for each connection that it cannot take (too many open files)."""
+        if not isinstance(context.get('exception'), OSError):
+            loop.default_exception_handler(context)
+        elif (text := f'the made-up servers: {context["exception"]}') not in Servers.wrong:
+            Servers.wrong.append(text)
+
     def run(self):
+        self.loop.set_exception_handler(self.failed)
         self.loop.run_until_complete(
             asyncio.start_server(self.serve, sock=self.listener, backlog=4096)
         )
