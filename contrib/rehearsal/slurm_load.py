@@ -43,8 +43,7 @@ class Cluster:
         ).stdout
 
     def down(self):
-        environment = dict(self.environment, RGPU_MINICLUSTER=self.at)
-        subprocess.run([self.tool, 'down', '--dir', self.at], env=environment, check=True)
+        subprocess.run([self.tool, 'down', '--dir', self.at], env=self.environment, check=True)
 
     def controller(self):
         return int(pathlib.Path(self.at, 'pid/slurmctld').read_text())
@@ -71,10 +70,10 @@ class Cluster:
         status = pathlib.Path(f'/proc/{self.controller()}/status').read_text()
         return int(re.search(r'^VmHWM:\s+(\d+) kB', status, re.M)[1]) / 1024
 
-    def cycle(self, of):
-        """Microseconds, mean and longest, of slurmctld's scheduling: 'Main' or 'Backfilling'."""
+    def main_cycle(self):
+        """Microseconds, mean and longest, of slurmctld's main scheduling."""
         said = self.say('sdiag')
-        part = said[said.index(f'{of} ') :]
+        part = said[said.index('Main schedule statistics') :]
         found = [re.search(rf'{word} cycle: *(\d+)', part, re.I) for word in ('mean', 'max')]
         return tuple(int(match[1]) if match else 0 for match in found)
 
@@ -95,7 +94,7 @@ def load(cluster, name, gpus, rate, seconds):
     results = pathlib.Path(cluster.folder, name)
     results.mkdir()
     script = pathlib.Path(cluster.folder, f'{name}.sh')
-    # With a GPU the lease file must be there, and name a server.
+    # With a GPU the lease file must be there, and hold the lease's secret.
     check = 'grep -q secret "$RGPU_LEASE" || exit 1\n' if gpus else ''
     script.write_text(
         f'#!/bin/bash\nstarted=$EPOCHREALTIME\n{check}echo "$started" >"{results}/$SLURM_JOB_ID"\n'
@@ -118,7 +117,7 @@ def load(cluster, name, gpus, rate, seconds):
             waits.append(float(said.read_text()) - asked)
         else:
             failed.append(job)
-    mean, longest = cluster.cycle('Main schedule statistics')
+    mean, longest = cluster.main_cycle()
     row = (
         f'| {name} | {len(jobs)} | {len(jobs) / submitted:.1f} | {len(jobs) / took:.1f} '
         f'| {statistics.median(s for *_, s in jobs):.3f} s, {max(s for *_, s in jobs):.2f} s '

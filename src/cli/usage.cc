@@ -229,7 +229,7 @@ private:
         return text;
     }
 
-    std::vector<std::string> cells(const Row &row) const
+    std::vector<std::string> cells(const Row &row, bool with_energy) const
     {
         const slurm::TypeUsage &u = row.used;
         char busy[16];
@@ -248,7 +248,7 @@ private:
                                         known(human_size(u.bytes_out)),
                                         known(clock_of(u.blocked_seconds)),
                                         known(clock_of(u.throttled_seconds))};
-        if (energy_) out.push_back(u.joules ? energy_text(*u.joules) : "-");
+        if (with_energy) out.push_back(u.joules ? energy_text(*u.joules) : "-");
         if (!prices_of_.empty()) {
             const auto cost = cost_of(row);
             out.push_back(cost ? money(*cost) : "-");
@@ -257,20 +257,20 @@ private:
     }
 
     // With a column for energy where any of it is known: without NVML there is none.
-    std::string as_table(const std::vector<Row> &rows)
+    std::string as_table(const std::vector<Row> &rows) const
     {
-        energy_ = std::any_of(rows.begin(), rows.end(),
-                              [](const Row &row) { return row.used.joules.has_value(); });
+        const bool energy = std::any_of(rows.begin(), rows.end(),
+                                        [](const Row &row) { return row.used.joules.has_value(); });
         std::vector<std::vector<std::string>> all = {
             {"USER", "ACCOUNT", "GPU", jobs_ ? "JOB" : "RUNS", "GPU TIME", "BUSY", "MEMORY", "IN",
              "OUT", "BLOCKED", "THROTTLED"}};
-        if (energy_) all.front().emplace_back("ENERGY");
+        if (energy) all.front().emplace_back("ENERGY");
         if (!prices_of_.empty()) all.front().emplace_back("COST");
         double seconds = 0, cost = 0;
         bool all_priced = true;
         size_t unreported = 0;
         for (const Row &row : rows) {
-            all.push_back(cells(row));
+            all.push_back(cells(row, energy));
             seconds += row.used.gpu_seconds;
             cost += cost_of(row).value_or(0);
             all_priced &= cost_of(row).has_value();
@@ -346,7 +346,7 @@ private:
     std::string start_ = "now-7days", end_, account_, user_;
     std::vector<std::string> prices_;
     Prices prices_of_;
-    bool jobs_ = false, json_ = false, csv_ = false, energy_ = false;
+    bool jobs_ = false, json_ = false, csv_ = false;
 };
 
 const Registered<Usage> usage{"", "usage",

@@ -365,6 +365,15 @@ bool PoolTable::fence(ServerSession &s, Stream stream)
     return true;
 }
 
+// What the stream freed, once there is a fence behind it. Nothing: there is none.
+std::optional<Freeing> PoolTable::fenced(ServerSession &s, Stream stream)
+{
+    if (!fence(s, stream)) return {};
+    std::lock_guard lock(mutex_);
+    const auto at = freeing_.find(stream);
+    return at == freeing_.end() ? std::nullopt : std::optional(at->second);
+}
+
 // With the mutex held.
 void PoolTable::over(Stream stream, Moment until) noexcept
 {
@@ -392,18 +401,12 @@ bool PoolTable::poll(ServerSession &s)
     }
     bool any = false;
     for (const Stream stream : pending) {
-        if (!fence(s, stream)) continue;
-        Freeing f;
-        {
-            std::lock_guard lock(mutex_);
-            const auto at = freeing_.find(stream);
-            if (at == freeing_.end()) continue;
-            f = at->second;
-        }
-        const At there(s.index(), f.context);
-        if (remote<CallId::cuEventQuery>(f.fence)) continue;
+        const auto f = fenced(s, stream);
+        if (!f) continue;
+        const At there(s.index(), f->context);
+        if (remote<CallId::cuEventQuery>(f->fence)) continue;
         std::lock_guard lock(mutex_);
-        over(stream, f.fenced);
+        over(stream, f->fenced);
         any = true;
     }
     drop_useless();
@@ -438,21 +441,15 @@ bool PoolTable::add_waits(ServerSession &s, Pool &pool, const Place &place)
     }
     bool any = false;
     for (const Stream other : others) {
-        if (!fence(s, other)) continue;
-        Freeing f;
-        {
-            std::lock_guard lock(mutex_);
-            const auto at = freeing_.find(other);
-            if (at == freeing_.end()) continue;
-            f = at->second;
-        }
+        const auto f = fenced(s, other);
+        if (!f) continue;
         const At there(s.index(), place.context);
         if (remote<CallId::cuStreamWaitEvent>(place.id ? Handles::get().handle<CUstream>(place.id)
                                                        : CU_STREAM_LEGACY,
-                                              f.fence, 0u))
+                                              f->fence, 0u))
             continue;
         std::lock_guard lock(mutex_);
-        order_.waits(place.stream, {{other, f.fenced}});
+        order_.waits(place.stream, {{other, f->fenced}});
         any = true;
     }
     return any;

@@ -125,6 +125,7 @@ private:
     bool add_waits(ServerSession &, Pool &, const Place &);
     bool make_fence(StreamOrder::Stream, CUevent &);
     bool fence(ServerSession &, StreamOrder::Stream);
+    std::optional<Freeing> fenced(ServerSession &, StreamOrder::Stream);
     bool poll(ServerSession &);
     void over(StreamOrder::Stream, StreamOrder::Moment) noexcept;
     void drop_useless() noexcept;

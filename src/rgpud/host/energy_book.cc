@@ -57,15 +57,17 @@ std::map<std::string, double> EnergyBook::counters() const
 
 std::vector<double> divide_energy(double joules, const std::vector<EnergyUse> &uses)
 {
+    const auto busy_of = [](const EnergyUse &use) {
+        return static_cast<double>(std::max<int64_t>(use.busy, 0));
+    };
     double busy = 0, shares = 0;
     for (const EnergyUse &use : uses) {
-        busy += static_cast<double>(std::max<int64_t>(use.busy, 0));
+        busy += busy_of(use);
         shares += use.share;
     }
     std::vector<double> parts;
     for (const EnergyUse &use : uses)
-        parts.push_back(joules * (busy > 0
-                                      ? static_cast<double>(std::max<int64_t>(use.busy, 0)) / busy
+        parts.push_back(joules * (busy > 0     ? busy_of(use) / busy
                                   : shares > 0 ? use.share / shares
                                                : 1.0 / static_cast<double>(uses.size())));
     return parts;

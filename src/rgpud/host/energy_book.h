@@ -23,7 +23,8 @@ class EnergyBook {
 public:
     // The GPU's counter at that time. One that went back, or rose as no GPU can, begins anew.
     void sample(const std::string &uuid, Time at, uint64_t millijoules);
-    // Joules from the end of the last call's to `at`; 0 for a GPU of which nothing is known.
+    // Joules that the GPU has used since the last call for it, until `at`; 0 where nothing is
+    // known.
     double spend(const std::string &uuid, Time at);
     bool knows(const std::string &uuid) const;
     // The counters as they were read last, in joules, by UUID.
@@ -38,7 +39,7 @@ private:
         Time at{};
         double counter = 0;  // joules
         double watts = 0;
-        double spent = 0;  // how far of the counter it has been told
+        double spent = 0;  // up to this value of the counter spend() has told its joules
     };
     mutable std::mutex mutex_;
     std::map<std::string, Gpu> gpus_;

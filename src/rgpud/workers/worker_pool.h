@@ -6,8 +6,8 @@
 // the lease decides, under the pool's lock, and so end() misses none.
 //
 // Any thread may call. The pool's lock is over the leases that it knows, tenants, memory files and
-// meters. It is taken before those of Workers, WorkerLog and Boards, and behind every lock of a
-// caller's, as no call leads back to the caller. It is held while a process starts.
+// meters. It is taken before those of Workers, WorkerLog, Boards and EnergyBook, and behind every
+// lock of a caller's, as no call leads back to the caller. It is held while a process starts.
 #pragma once
 
 #include <map>
