@@ -413,8 +413,9 @@ cuda: $(CUDA_PROGRAMS) $(FEATURES) $(O)/gpu/facts ## all CUDA programs: examples
 bench_programs := $(O)/bench/softgpu $(O)/bench/meetings $(O)/bench/typical.ptx $(O)/bench/beside $(O)/bench/stream
 $(O)/bench/host-plain.o $(O)/bench/host-native.o: $(O)/bench/host-%.o: t/bench/host.cc t/bench/host.h
 	$(call say,CXX)mkdir -p $(@D) && $(CXX) -std=c++20 -O3 $(if $(filter native,$*),-march=native) -DHOST_SUFFIX=$* -c $< -o $@
+$(O)/bench/softgpu $(O)/bench/meetings: t/bench/must.h
 $(O)/bench/softgpu: t/bench/softgpu.cu $(O)/bench/host-plain.o $(O)/bench/host-native.o
-	$(call say,NVCC)$(NVCC) $(NVCCFLAGS) -cudart static -o $@ $^ -L$(CUDA)/lib64/stubs -lcuda
+	$(call say,NVCC)$(NVCC) $(NVCCFLAGS) -cudart static -o $@ $(filter-out %.h,$^) -L$(CUDA)/lib64/stubs -lcuda
 $(O)/bench/meetings: t/bench/meetings.cu
 	$(call say,NVCC)mkdir -p $(@D) && $(NVCC) $(NVCCFLAGS) -cudart static -o $@ $<
 $(O)/bench/beside: t/bench/beside.cc

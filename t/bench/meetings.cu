@@ -13,13 +13,7 @@
 
 #include <cuda_runtime.h>
 
-#define RT(call) \
-    do { \
-        if (cudaError_t rc = (call)) { \
-            fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(rc)); \
-            exit(1); \
-        } \
-    } while (0)
+#include "must.h"
 
 constexpr unsigned kTile = 16, kSide = 512, kBlock = 256, kCount = 4 << 20;
 
@@ -103,22 +97,22 @@ int main(int argc, char **argv)
     float *dx, *dout;
     unsigned char *dbytes;
     unsigned *dcounts;
-    RT(cudaMalloc(&dx, kCount * 4));
-    RT(cudaMalloc(&dout, kCount * 4));
-    RT(cudaMalloc(&dbytes, kCount));
-    RT(cudaMalloc(&dcounts, 1024));
-    RT(cudaMemcpy(dx, x.data(), kCount * 4, cudaMemcpyHostToDevice));
-    RT(cudaMemcpy(dbytes, bytes.data(), kCount, cudaMemcpyHostToDevice));
+    MUST(cudaMalloc(&dx, kCount * 4));
+    MUST(cudaMalloc(&dout, kCount * 4));
+    MUST(cudaMalloc(&dbytes, kCount));
+    MUST(cudaMalloc(&dcounts, 1024));
+    MUST(cudaMemcpy(dx, x.data(), kCount * 4, cudaMemcpyHostToDevice));
+    MUST(cudaMemcpy(dbytes, bytes.data(), kCount, cudaMemcpyHostToDevice));
 
     std::vector<std::pair<const char *, double>> figures;
     const auto measure = [&](const char *name, const std::function<void()> &launch,
                              size_t results) {
         figures.emplace_back(name, median_ms([&] {
                                  launch();
-                                 RT(cudaGetLastError());
-                                 RT(cudaDeviceSynchronize());
+                                 MUST(cudaGetLastError());
+                                 MUST(cudaDeviceSynchronize());
                              }));
-        RT(cudaMemcpy(out.data(), dout, results * 4, cudaMemcpyDeviceToHost));
+        MUST(cudaMemcpy(out.data(), dout, results * 4, cudaMemcpyDeviceToHost));
     };
     const auto sums_right = [&](unsigned each) {  // small integers: exact in any order
         for (unsigned i = 0; i < kCount / each; i++) {
@@ -150,9 +144,9 @@ int main(int argc, char **argv)
         [&] { shuffles<<<kCount / kBlock, kBlock>>>(dx, dout); }, kCount / 32);
     expect(sums_right(32), "shuffle reduction");
     std::vector<unsigned> counts(256), want(256);
-    RT(cudaMemset(dcounts, 0, 1024));
+    MUST(cudaMemset(dcounts, 0, 1024));
     histogram<<<64, kBlock>>>(dbytes, dcounts);
-    RT(cudaMemcpy(counts.data(), dcounts, 1024, cudaMemcpyDeviceToHost));
+    MUST(cudaMemcpy(counts.data(), dcounts, 1024, cudaMemcpyDeviceToHost));
     for (unsigned char b : bytes) want[b]++;
     expect(counts == want, "histogram");
 

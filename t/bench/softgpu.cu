@@ -18,21 +18,7 @@
 #include <cuda_runtime.h>
 
 #include "host.h"
-
-#define RT(call) \
-    do { \
-        if (cudaError_t rc = (call)) { \
-            fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(rc)); \
-            exit(1); \
-        } \
-    } while (0)
-#define DRIVER(call) \
-    do { \
-        if (CUresult rc = (call)) { \
-            fprintf(stderr, "%s: error %d\n", #call, rc); \
-            exit(1); \
-        } \
-    } while (0)
+#include "must.h"
 
 __global__ void saxpy(size_t n, float a, const float *x, float *y)
 {
@@ -107,10 +93,10 @@ static void bench_saxpy()
     constexpr size_t n = size_t{64} << 20 >> 2;
     std::vector<float> x(n, 1.0f), y(n, 2.0f), native_y = y;
     float *dx, *dy;
-    RT(cudaMalloc(&dx, n * 4));
-    RT(cudaMalloc(&dy, n * 4));
-    RT(cudaMemcpy(dx, x.data(), n * 4, cudaMemcpyHostToDevice));
-    RT(cudaMemcpy(dy, y.data(), n * 4, cudaMemcpyHostToDevice));
+    MUST(cudaMalloc(&dx, n * 4));
+    MUST(cudaMalloc(&dy, n * 4));
+    MUST(cudaMemcpy(dx, x.data(), n * 4, cudaMemcpyHostToDevice));
+    MUST(cudaMemcpy(dy, y.data(), n * 4, cudaMemcpyHostToDevice));
     const auto host = [&x](auto *function, std::vector<float> &y) {
         return [&x, &y, function] {
             two_threads([&](int half) {
@@ -120,10 +106,10 @@ static void bench_saxpy()
     };
     const auto device = [&] {
         saxpy<<<(n + 255) / 256, 256>>>(n, 0.5f, dx, dy);
-        RT(cudaDeviceSynchronize());
+        MUST(cudaDeviceSynchronize());
     };
     const auto t = in_turns(15, {device, host(saxpy_plain, y), host(saxpy_native, native_y)});
-    RT(cudaMemcpy(x.data(), dy, n * 4,
+    MUST(cudaMemcpy(x.data(), dy, n * 4,
                   cudaMemcpyDeviceToHost));  // small numbers: exact with fma or without
     if (x != y || x != native_y) {
         fprintf(stderr, "saxpy: the device's result is not the host's\n");
@@ -132,8 +118,8 @@ static void bench_saxpy()
     compare("saxpy of 64 MiB", "ms", t[0] * 1e3, "2 threads, C++ -O3", t[1] * 1e3, 0.7);
     compare("saxpy of 64 MiB, native", "ms", t[0] * 1e3, "2 threads, C++ -O3 -march=native",
             t[2] * 1e3, 0.7);
-    RT(cudaFree(dx));
-    RT(cudaFree(dy));
+    MUST(cudaFree(dx));
+    MUST(cudaFree(dy));
 }
 
 static void bench_matmul()
@@ -142,11 +128,11 @@ static void bench_matmul()
     std::vector<float> a(n * n), b(n * n), c(n * n), d(n * n);
     for (unsigned i = 0; i < n * n; i++) a[i] = i % 7 - 3.0f, b[i] = i % 5 - 2.0f;
     float *da, *db, *dc;
-    RT(cudaMalloc(&da, n * n * 4));
-    RT(cudaMalloc(&db, n * n * 4));
-    RT(cudaMalloc(&dc, n * n * 4));
-    RT(cudaMemcpy(da, a.data(), n * n * 4, cudaMemcpyHostToDevice));
-    RT(cudaMemcpy(db, b.data(), n * n * 4, cudaMemcpyHostToDevice));
+    MUST(cudaMalloc(&da, n * n * 4));
+    MUST(cudaMalloc(&db, n * n * 4));
+    MUST(cudaMalloc(&dc, n * n * 4));
+    MUST(cudaMemcpy(da, a.data(), n * n * 4, cudaMemcpyHostToDevice));
+    MUST(cudaMemcpy(db, b.data(), n * n * 4, cudaMemcpyHostToDevice));
     const auto host = [&](auto *function) {
         return [&, function] {
             two_threads([&](int half) {
@@ -156,10 +142,10 @@ static void bench_matmul()
     };
     const auto device = [&] {
         matmul<<<dim3(n / 32, n / 8), dim3(32, 8)>>>(n, da, db, dc);
-        RT(cudaDeviceSynchronize());
+        MUST(cudaDeviceSynchronize());
     };
     const auto t = in_turns(7, {device, host(matmul_plain), host(matmul_native)});
-    RT(cudaMemcpy(d.data(), dc, n * n * 4, cudaMemcpyDeviceToHost));
+    MUST(cudaMemcpy(d.data(), dc, n * n * 4, cudaMemcpyDeviceToHost));
     if (c != d) {  // small integers: exact whatever the order
         fprintf(stderr, "matmul: the device's result is not the host's\n");
         exit(1);
@@ -180,7 +166,7 @@ static void bench_compile(const char *path)
         exit(1);
     }
     float *memory;
-    RT(cudaMalloc(&memory, 4096));
+    MUST(cudaMalloc(&memory, 4096));
     // From the loaded module to the end of the first launch, less a later launch.
     const auto first_launch = [&](int number) {
         const std::string name = "typical_" + std::to_string(number);
@@ -189,16 +175,16 @@ static void bench_compile(const char *path)
             ptx.replace(at, 7, name);
         CUmodule m;
         CUfunction f;
-        DRIVER(cuModuleLoadData(&m, ptx.c_str()));
-        DRIVER(cuModuleGetFunction(&f, m, name.c_str()));
+        MUST(cuModuleLoadData(&m, ptx.c_str()));
+        MUST(cuModuleGetFunction(&f, m, name.c_str()));
         unsigned n = 1024;
         void *arguments[] = {&memory, &memory, &n};
         const Work launch = [&] {
-            DRIVER(cuLaunchKernel(f, 1, 1, 1, 256, 1, 1, 0, nullptr, arguments, nullptr));
-            DRIVER(cuCtxSynchronize());
+            MUST(cuLaunchKernel(f, 1, 1, 1, 256, 1, 1, 0, nullptr, arguments, nullptr));
+            MUST(cuCtxSynchronize());
         };
         const double first = seconds(launch), later = seconds(launch);
-        DRIVER(cuModuleUnload(m));
+        MUST(cuModuleUnload(m));
         return first - later;
     };
     const double very_first = first_launch(0);
@@ -208,7 +194,7 @@ static void bench_compile(const char *path)
     absolute("kernel's first launch, cold", "ms", median(cold) * 1e3, 60);
     absolute("the same, LLVM not loaded yet", "ms", very_first * 1e3, 0);
     absolute("kernel's first launch, from the cache", "ms", median(cached) * 1e3, 3);
-    RT(cudaFree(memory));
+    MUST(cudaFree(memory));
 }
 
 static void bench_launch()
@@ -216,12 +202,12 @@ static void bench_launch()
     constexpr int count = 2000;
     const Work many = [] {
         for (int i = 0; i < count; i++) nothing<<<1, 32>>>();
-        RT(cudaDeviceSynchronize());
+        MUST(cudaDeviceSynchronize());
     };
     const Work waited = [] {
         for (int i = 0; i < count; i++) {
             nothing<<<1, 32>>>();
-            RT(cudaDeviceSynchronize());
+            MUST(cudaDeviceSynchronize());
         }
     };
     const auto t = in_turns(9, {many, waited});
@@ -235,7 +221,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s TYPICAL.ptx\n", argv[0]);
         return 2;
     }
-    RT(cudaFree(nullptr));
+    MUST(cudaFree(nullptr));
     bench_saxpy();
     bench_matmul();
     bench_compile(argv[1]);
