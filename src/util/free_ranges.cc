@@ -62,8 +62,10 @@ void FreeRanges::cut(Ranges::iterator it, uint64_t begin, uint64_t bytes, size_t
     Spares::Nodes nodes = erase(it);
     if (before)
         insert(std::exchange(nodes, behind ? spares_.take() : Spares::Nodes()), first, before);
-    if (behind) insert(std::move(nodes), begin + bytes, behind);
-    if (!before && !behind) put(std::move(nodes));
+    if (behind)
+        insert(std::move(nodes), begin + bytes, behind);
+    else if (!before)
+        put(std::move(nodes));
 }
 
 uint64_t FreeRanges::take_lowest(uint64_t bytes, uint64_t alignment, size_t promise)
