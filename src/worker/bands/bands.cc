@@ -406,6 +406,7 @@ std::optional<Bands::Memory> Bands::find(CUdeviceptr address)
 CUresult Bands::reserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr hint,
                         unsigned long long flags)
 {
+    if (!out) return CUDA_ERROR_INVALID_VALUE;
     if (out && bytes && bytes % Band::kPage == 0 && !flags &&
         (!alignment || std::has_single_bit(alignment))) {
         std::lock_guard lock(mutex_);

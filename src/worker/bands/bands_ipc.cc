@@ -82,6 +82,7 @@ void Bands::withdraw(const Band::Block &block, const wire::ShareKey &key) const
 
 CUresult Bands::get_ipc_handle(CUipcMemHandle *out, CUdeviceptr address)
 {
+    if (!out) return CUDA_ERROR_INVALID_VALUE;
     std::unique_lock lock(mutex_);
     const auto block = out ? block_at(address) : std::nullopt;
     if (block && block->owner == kNobody) return CUDA_ERROR_INVALID_VALUE;
@@ -189,6 +190,7 @@ CUresult Bands::import(const ImportName &as, const IpcName &name, bool as_peer, 
 template <CallId Id>
 CUresult Bands::open_ipc_handle(CUdeviceptr *out, CUipcMemHandle handle, unsigned flags)
 {
+    if (!out) return CUDA_ERROR_INVALID_VALUE;
     IpcName name;
     memcpy(static_cast<void *>(&name), &handle, sizeof name);
     if (name.magic != IpcName::kMagic) return real.call<Id>()(out, handle, flags);

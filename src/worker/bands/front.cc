@@ -106,6 +106,7 @@ CUresult get_access(unsigned long long *flags, const CUmemLocation *location, CU
 
 CUresult retain_primary(CUcontext *context, CUdevice device)
 {
+    if (!context) return CUDA_ERROR_INVALID_VALUE;
     CUresult r = REAL(cuDevicePrimaryCtxRetain)(context, device);
     if (!r) the_bands->made(*context, device);
     return r;
@@ -123,6 +124,7 @@ template <CallId Id> CUresult end_primary(CUdevice device)
 template <CallId Id> void watch_made(Driver &driver)
 {
     driver.replace<Id>([](CUcontext *context, auto... a) -> CUresult {
+        if (!context) return CUDA_ERROR_INVALID_VALUE;
         CUresult r = the_bands->real.call<Id>()(context, a...);
         if (!r) the_bands->made(*context, std::get<sizeof...(a) - 1>(std::tuple(a...)));
         return r;
