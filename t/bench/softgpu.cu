@@ -110,7 +110,7 @@ static void bench_saxpy()
     };
     const auto t = in_turns(15, {device, host(saxpy_plain, y), host(saxpy_native, native_y)});
     MUST(cudaMemcpy(x.data(), dy, n * 4,
-                  cudaMemcpyDeviceToHost));  // small numbers: exact with fma or without
+                    cudaMemcpyDeviceToHost));  // small numbers: exact with fma or without
     if (x != y || x != native_y) {
         fprintf(stderr, "saxpy: the device's result is not the host's\n");
         exit(1);

@@ -2,12 +2,16 @@
 // A worker's frames, from a client that holds a lease: under the worker is the driver that notes
 // its calls (t/recorder). The input is a row of frames, each a Head and its body. Mutations put in
 // frames as our client sends them, and change what is inside one frame.
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "t/fuzz/hand_frames.h"
+#include "worker/bands/bands.h"
+#include "worker/connection/mailbox.h"
 
 using namespace rgpu;
 using namespace rgpu::test;
@@ -28,6 +32,10 @@ static_assert(sizeof(Head) == 8);
 constexpr uint8_t kAny = 1;     // a type that is none of the table's
 constexpr uint8_t kLies = 2;    // the length is what the head says, not what there is
 constexpr uint8_t kStored = 4;  // no sequence, which says of a part that it is stored as it is
+constexpr uint8_t kHuge = 8;    // the length is more than any call's
+// Of the first frame: Victim::How, and what the driver answers. Looking ahead costs milliseconds:
+// few inputs ask for that.
+constexpr uint8_t kLent = 0x10, kWay = 0xe0, kLookedAhead = 0xa0, kDriverFails = 0xc0;
 
 TableCalls &table()
 {
@@ -35,9 +43,50 @@ TableCalls &table()
     return fuzz::table_calls(wire);
 }
 
+// A few descriptors: what has a name is never closed here. Those that the recorder makes up may be
+// ours.
+CUresult export_some(void *to)
+{
+    static std::atomic<int> left = 64;
+    if (left-- <= 0) return CUDA_ERROR_NOT_SUPPORTED;
+    *static_cast<int *>(to) = memfd_create("fuzz", MFD_CLOEXEC);
+    return CUDA_SUCCESS;
+}
+
+// Addresses as they are asked for, in pages of 2 MiB.
+void give_bands(worker::Driver &driver)
+{
+    using enum CallId;
+    driver.replace<cuMemAddressReserve>(
+        [](CUdeviceptr *out, size_t, size_t, CUdeviceptr wanted, unsigned long long) -> CUresult {
+            if (!out) return CUDA_ERROR_INVALID_VALUE;
+            *out = wanted ? wanted : recorder::kMemory;
+            return CUDA_SUCCESS;
+        });
+    driver.replace<cuMemGetAllocationGranularity>(
+        [](size_t *out, const CUmemAllocationProp *, CUmemAllocationGranularity_flags) -> CUresult {
+            if (out) *out = 2 << 20;
+            return CUDA_SUCCESS;
+        });
+    driver.replace<cuMemExportToShareableHandle>(
+        [](void *to, auto...) -> CUresult { return export_some(to); });
+    driver.replace<cuMemPoolExportToShareableHandle>(
+        [](void *to, auto...) -> CUresult { return export_some(to); });
+}
+
+// The worker, with the program's memory in a band. What a client has placed there stays from one
+// input to the next.
 Victim &victim()
 {
-    static Victim &made = *new Victim(table().objects, table().addresses);
+    static Victim &made = *[] {
+        (void)table();
+        worker::Mailbox::here().open();
+        worker::Driver driver = worker::driver();
+        give_bands(driver);
+        worker::put_bands_in_front(driver, "fuzz");
+        worker::set_driver(driver);
+        return new Victim(table().objects, table().addresses);
+    }();
     return made;
 }
 
@@ -92,6 +141,44 @@ Bytes good_frame(fuzz::Chance &random)
                      frame.body);
 }
 
+// A call that may have to wait for what is under way.
+Bytes behind_that(fuzz::Chance &random)
+{
+    using enum CallId;
+    static constexpr CallId kWaiting[] = {
+        cuLaunchKernel,    cuStreamQuery,       cuEventQuery,           cuEventRecord,
+        cuStreamWaitEvent, cuStreamSynchronize, cuEventSynchronize,     cuModuleUnload,
+        cuLibraryUnload,   cuArrayDestroy,      cuMipmappedArrayDestroy};
+    const auto type = static_cast<uint16_t>(kWaiting[random() % std::size(kWaiting)]);
+    const auto &made = table().made;
+    const size_t from = random() % made.size();
+    for (size_t i = 0; i < made.size(); i++)
+        if (const Frame &f = made[(from + i) % made.size()].call; f.header.type == type)
+            return with_head({type, static_cast<uint8_t>(f.header.flags), 0, 0,
+                              static_cast<uint16_t>(f.header.value)},
+                             f.body);
+    return good_frame(random);
+}
+
+// What calls find that come behind it: a copy that is under way, or a host function.
+Bytes something_under_way(fuzz::Chance &random)
+{
+    Bytes body;
+    wire::Writer w(body);
+    const auto &streams = table().numbers[calls::HandleKind::stream];
+    const calls::HandleId stream =
+        random() % 2 || streams.empty() ? calls::kNoHandle : streams[random() % streams.size()];
+    const bool copy = random() % 2;
+    if (copy)
+        wire::CopyTarget{recorder::kMemory, random() % 4 ? 1u << 20 : 5u << 20, stream}.write(w);
+    else
+        wire::HostFunction{wire::HostFunctionStep::enqueue, stream, 1 + random() % 4}.write(w);
+    const CallId id = copy ? CallId::cuMemcpyDtoHAsync_v2 : CallId::cuLaunchHostFunc;
+    return with_head({static_cast<uint16_t>(id), static_cast<uint8_t>(copy ? wire::kWantsReply : 0),
+                      0, 0, static_cast<uint16_t>(table().made.front().call.header.value)},
+                     body);
+}
+
 // The client packs from now on.
 Bytes agreement()
 {
@@ -129,7 +216,45 @@ void change_inside(Bytes &frame, fuzz::Chance &random)
     frame = with_head(head, body);
 }
 
+// Memory of the GPU is written.
+Bytes copy_of_some(fuzz::Chance &random)
+{
+    Bytes body;
+    wire::Writer w(body);
+    const size_t bytes = 1 + random() % 64;
+    wire::CopyTarget{recorder::kMemory, bytes, calls::kNoHandle}.write(w);
+    body.resize(body.size() + bytes);
+    return with_head({static_cast<uint16_t>(CallId::cuMemcpyHtoDAsync_v2), 0, 0, 0,
+                      static_cast<uint16_t>(table().made.front().call.header.value)},
+                     body);
+}
+
+// Another way to come, or a length that is none.
+void change_way(std::vector<Bytes> &frames, size_t at, fuzz::Chance &random)
+{
+    const unsigned which = random() % 64;
+    if (which < 16) frames.insert(frames.begin(), copy_of_some(random));
+    Bytes &frame = frames[which < 32 ? 0 : at];
+    Head head;
+    memcpy(&head, frame.data(), sizeof head);
+    if (which < 31)
+        head.how ^= kLent;
+    else if (which == 31)
+        head.how =
+            static_cast<uint8_t>((head.how & ~kWay) | (random() % 4 ? kDriverFails : kLookedAhead));
+    else
+        head.how ^= which < 48 ? kHuge : kLies;
+    memcpy(frame.data(), &head, sizeof head);
+}
+
 }  // namespace
+
+// Building the table takes a second, which is no input's.
+extern "C" int LLVMFuzzerInitialize(int *, char ***)
+{
+    (void)victim();
+    return 0;
+}
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t bytes, size_t most, unsigned seed)
 {
@@ -148,6 +273,12 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t bytes, size_t mo
         if (random() % 2) frames.insert(frames.begin(), agreement());
         break;
     case 4: frames.erase(frames.begin() + static_cast<ptrdiff_t>(at)); break;
+    case 6:
+        frames.insert(frames.begin() + static_cast<ptrdiff_t>(at), behind_that(random));
+        if (random() % 2)
+            frames.insert(frames.begin() + static_cast<ptrdiff_t>(at), something_under_way(random));
+        break;
+    case 7: change_way(frames, at, random); break;
     case 5: return LLVMFuzzerMutate(data, bytes, most);
     default: change_inside(frames[at], random);
     }
@@ -158,18 +289,25 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     Bytes stream;
     uint32_t sequence = 0;
+    unsigned how = Victim::plainly;
+    bool fails = false;
     for (const Bytes &frame : split(data, bytes)) {
         Head head;
         memcpy(&head, frame.data(), sizeof head);
         const size_t body = frame.size() - sizeof head;
         const bool any = head.how & kAny;
         const auto type = static_cast<uint16_t>(any ? head.type : head.type % calls::kCallCount);
-        const auto said = static_cast<uint32_t>(head.how & kLies ? head.bytes : body);
-        ++sequence;
+        const auto said = static_cast<uint32_t>(head.how & kLies ? head.bytes : body) |
+                          (head.how & kHuge ? 1u << 28 : 0);
+        if (!sequence) fails = (head.how & kWay) == kDriverFails;
+        if (!sequence++)
+            how = (head.how & kLent ? Victim::lent : 0u) |
+                  ((head.how & kWay) == kLookedAhead ? Victim::looked_ahead : 0u);
         recorder::add(stream, wire::FrameHeader{said, type, static_cast<uint16_t>(head.flags & 7),
                                                 head.how & kStored ? 0 : sequence, head.context});
         recorder::add(stream, frame.data() + sizeof head, body);
     }
-    (void)victim().takes(stream);
+    test::answer(fails ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS);
+    (void)victim().takes(stream, how);
     return 0;
 }

@@ -3,10 +3,12 @@
 #pragma once
 
 #include "t/fuzz/table_calls.h"
+#include "wire/band.h"
 #include "wire/bands.h"
 #include "wire/bodies.h"
 #include "wire/image.h"
 #include "wire/lanes.h"
+#include "wire/launch_event.h"
 #include "wire/mirror.h"
 #include "wire/module_bodies.h"
 #include "wire/nvml.h"
@@ -65,8 +67,30 @@ inline void write_load(wire::Writer &w, Chance &random, calls::HandleId made, bo
     head.write(w);
     w.value(uint32_t{0});
     if (library) w.value(uint32_t{0});
-    w.value(random() % 4 ? wire::ImageForm::bytes : wire::ImageForm::digest);
+    if (random() % 4 == 0) return w.value(wire::ImageForm::digest), w.value(Digest{});
+    w.value(wire::ImageForm::bytes);
     for (size_t i = 0; i < head.parts.size(); i++) w.bytes(test::kImage, sizeof test::kImage);
+}
+
+// With attributes, one of which may name an event, and a block that may be large.
+template <class Handle> void write_launch(wire::Writer &w, Chance &random, const Handle &handle)
+{
+    using calls::HandleKind;
+    wire::LaunchHead head{};
+    head.function = handle(HandleKind::function);
+    head.stream = random() % 2 ? calls::kNoHandle : handle(HandleKind::stream);
+    head.cooperative = random() % 2;
+    head.attributes = random() % 3;
+    w.value(head);
+    for (uint32_t i = 0; i < head.attributes; i++) {
+        CUlaunchAttribute a{};
+        a.id = random() % 2 ? CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT : CU_LAUNCH_ATTRIBUTE_PRIORITY;
+        CUevent *const event = wire::event_of(a);
+        if (event) *event = reinterpret_cast<CUevent>(uintptr_t{handle(HandleKind::event)});
+        w.value(a);
+    }
+    const Bytes block(random() % 4 ? 24 : 5000);
+    w.value(static_cast<uint32_t>(block.size())), w.bytes(block.data(), block.size());
 }
 
 // A call of the table whose handler reads its body itself.
@@ -128,15 +152,43 @@ inline void write_call(TableCalls &table, Chance &random, CallId id, wire::Write
             .write(w);
         break;
     case CallId::cuMemcpyDtoHAsync_v2:
-        wire::CopyTarget{recorder::kMemory + random() % 64, random() % 2 ? 64u : 5u << 20,
+        wire::CopyTarget{recorder::kMemory + random() % 64, random() % 16 ? 64u : 5u << 20,
                          handle(HandleKind::stream)}
             .write(w);
         break;
+    case CallId::cuLaunchKernel: write_launch(w, random, handle); break;
     case CallId::cuModuleLoadDataEx:
     case CallId::cuLibraryLoadData:
         write_load(w, random, handle(HandleKind::module), id == CallId::cuLibraryLoadData);
         break;
     default: break;
+    }
+}
+
+// What a client says of the memory that it places itself.
+inline void write_placed(wire::Writer &w, Chance &random)
+{
+    using enum wire::PlacedStep;
+    const auto step = static_cast<wire::PlacedStep>(random() % 7);
+    const auto address = [&]() -> uint64_t {
+        return random() % 4 ? wire::placed_begin(0) + wire::Band::kPage * (random() % 8)
+                            : odd_number(random);
+    };
+    const auto bytes = [&]() -> uint64_t {
+        return random() % 4 ? wire::Band::kPage * (1 + random() % 32) : odd_number(random);
+    };
+    w.value(step);
+    switch (step) {
+    case credit: {
+        const wire::CreditRequest request{0, random() % 3, bytes()};
+        w.value(request);
+        for (uint32_t i = 0; i < request.addresses; i++) w.value(address());
+        break;
+    }
+    case give_back:
+    case take_piece: w.value(CUdevice{0}), w.value(bytes()); break;
+    case take_pages: w.value(CUdevice{0}), w.value(address()), w.value(bytes()); break;
+    default: w.value(address()), w.value(bytes());
     }
 }
 
@@ -150,20 +202,7 @@ inline uint16_t write_beside(Chance &random, wire::Writer &w)
         w.value(uint32_t{0}), w.value(uint64_t{0}), w.value(uint32_t{8});
         return wire::kNvmlCall;
     case 2: w.value(random() % 40); return wire::kBandCall;
-    case 3: {
-        const auto step = static_cast<wire::PlacedStep>(random() % 4);
-        w.value(step);
-        if (step == wire::PlacedStep::credit) {
-            const wire::CreditRequest request{0, random() % 3, random()};
-            w.value(request);
-            for (uint32_t i = 0; i < request.addresses; i++) w.value(odd_number(random));
-        } else if (step == wire::PlacedStep::give_back) {
-            w.value(CUdevice{0}), w.value(odd_number(random));
-        } else {
-            w.value(odd_number(random)), w.value(odd_number(random));
-        }
-        return wire::kPlacedCall;
-    }
+    case 3: write_placed(w, random); return wire::kPlacedCall;
     case 4: w.value(wire::LanesCall{random() % 20, random() % 2}); return wire::kLanesCall;
     default:
         w.value(wire::Packing{random() % 8, static_cast<wire::PackWish>(random() % 4), random()});
@@ -195,6 +234,7 @@ inline Made hand_frame(TableCalls &table, Chance &random)
         CallId::cuMemFree_v2,
         CallId::cuMemRelease,
         CallId::cuLaunchHostFunc,
+        CallId::cuLaunchKernel,
         CallId::cuMemcpyDtoHAsync_v2,
         CallId::cuModuleLoadDataEx,
         CallId::cuLibraryLoadData,

@@ -28,7 +28,8 @@ struct Way {
     uint16_t call;
 };
 static_assert(sizeof(Way) == 4);
-constexpr uint8_t kFramed = 1, kAsksBefore = 2, kAsksAfter = 4, kCalls = 8, kPacks = 16;
+constexpr uint8_t kFramed = 1, kAsksBefore = 2, kAsksAfter = 4, kCalls = 8, kPacks = 16,
+                  kGoesOn = 32;  // the program does not wait for its copy
 
 // In front of a frame's body where the stream is a row of frames.
 struct Head {
@@ -40,10 +41,10 @@ struct Head {
 };
 static_assert(sizeof(Head) == 8);
 
-CUresult copy(interpose::ServerSession &s, uint8_t *to)
+CUresult copy(interpose::ServerSession &s, uint8_t *to, bool waits)
 {
     return s.copy_out(
-        CallId::cuMemcpyDtoHAsync_v2, 0, [](wire::Writer &) {}, to, kBytes, true);
+        CallId::cuMemcpyDtoHAsync_v2, 0, [](wire::Writer &) {}, to, kBytes, waits);
 }
 
 CUresult ask(interpose::ServerSession &s)
@@ -62,6 +63,62 @@ template <CallId Id, class Handle, class P> void ask_about()
 {
     P answer{};
     (void)interpose::remote<Id>(wire->handle(reinterpret_cast<Handle>(0xd00000010)), &answer);
+}
+
+// A list of handles is asked for, with room for two.
+template <CallId Id, class Handle> void ask_list()
+{
+    CUgraphNode from[2]{}, to[2]{};
+    CUgraphEdgeData edges[2]{};
+    size_t room = 2;
+    const Handle of = wire->handle(reinterpret_cast<Handle>(0xd00000020));
+    if constexpr (Id == CallId::cuGraphGetEdges_v2)
+        (void)interpose::remote<Id>(of, from, to, edges, &room);
+    else
+        (void)interpose::remote<Id>(of, from, &room);
+}
+
+// What a program loads, and what it looks up in that.
+void load_module()
+{
+    namespace own = interpose::own;
+    CUjit_option options[] = {CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES};
+    char log[64];
+    void *values[] = {log, reinterpret_cast<void *>(uintptr_t{sizeof log})};
+    CUmodule module{};
+    if (own::cuModuleLoadDataEx(&module, kImage, 2, options, values)) return;
+    CUfunction function{};
+    CUdeviceptr variable{};
+    size_t bytes = 0;
+    (void)own::cuModuleGetFunction(&function, module, "recorded");
+    (void)own::cuModuleGetGlobal_v2(&variable, &bytes, module, "variable");
+}
+CUmodule some_module() { return wire->handle(reinterpret_cast<CUmodule>(0xd00000030)); }
+void look_up_function()
+{
+    CUfunction function{};
+    (void)interpose::own::cuModuleGetFunction(&function, some_module(), "recorded");
+}
+void look_up_variable()
+{
+    CUdeviceptr variable{};
+    size_t bytes = 0;
+    (void)interpose::own::cuModuleGetGlobal_v2(&variable, &bytes, some_module(), "variable");
+}
+
+template <CUgraphNodeType Type> void add_node()
+{
+    CUgraphNode node{};
+    CUgraphNodeParams params{};
+    params.type = Type;
+    if (Type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
+        params.conditional.ctx = wire->handle(reinterpret_cast<CUcontext>(0xd00000040));
+        params.conditional.size = 1;
+    }
+    (void)interpose::remote<CallId::cuGraphAddNode_v2>(
+        &node, wire->handle(reinterpret_cast<CUgraph>(0xd00000020)),
+        static_cast<const CUgraphNode *>(nullptr), static_cast<const CUgraphEdgeData *>(nullptr),
+        size_t{0}, &params);
 }
 
 // Calls whose answers hold handles and pointers.
@@ -94,14 +151,20 @@ void add_carried(std::vector<std::pair<CallId, Make>> &list)
                   wire->handle(reinterpret_cast<CUgraphExec>(0xd00000010)),
                   wire->handle(reinterpret_cast<CUgraph>(0xd00000020)), &answer);
           }},
-         {cuGraphAddNode_v2, [] {
-              CUgraphNode node{};
-              CUgraphNodeParams params{};
-              params.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
-              (void)interpose::remote<cuGraphAddNode_v2>(
-                  &node, wire->handle(reinterpret_cast<CUgraph>(0xd00000020)),
-                  static_cast<const CUgraphNode *>(nullptr),
-                  static_cast<const CUgraphEdgeData *>(nullptr), size_t{0}, &params);
+         {cuGraphAddNode_v2, add_node<CU_GRAPH_NODE_TYPE_MEM_ALLOC>},
+         {cuGraphAddNode_v2, add_node<CU_GRAPH_NODE_TYPE_CONDITIONAL>},
+         {cuGraphGetNodes, ask_list<cuGraphGetNodes, CUgraph>},
+         {cuGraphGetEdges_v2, ask_list<cuGraphGetEdges_v2, CUgraph>},
+         {cuGraphChildGraphNodeGetGraph,
+          ask_about<cuGraphChildGraphNodeGetGraph, CUgraphNode, CUgraph>},
+         {cuModuleLoadDataEx, load_module},
+         {cuModuleGetFunction, look_up_function},
+         {cuModuleGetGlobal_v2, look_up_variable},
+         {cuGraphInstantiateWithParams, [] {
+              CUgraphExec exec{};
+              CUDA_GRAPH_INSTANTIATE_PARAMS params{};
+              (void)interpose::remote<cuGraphInstantiateWithParams>(
+                  &exec, wire->handle(reinterpret_cast<CUgraph>(0xd00000020)), &params);
           }}});
 }
 
@@ -163,6 +226,17 @@ void add_answer(Bytes &input, const Bytes &answer, bool packed)
     recorder::add(input, body.data(), body.size());
 }
 
+// What a new conditional node's graphs are, as the worker says it.
+Bytes conditional_answer(fuzz::Chance &random)
+{
+    Bytes body;
+    wire::Writer w(body);
+    const uint64_t graphs = random() % 4;
+    w.value(uint32_t{CU_GRAPH_NODE_TYPE_CONDITIONAL}), w.value(graphs);
+    for (uint64_t i = 0; i < graphs; i++) w.value(static_cast<calls::HandleId>(random()));
+    return body;
+}
+
 // A call and its good answer.
 Bytes good_answer(fuzz::Chance &random)
 {
@@ -174,6 +248,10 @@ Bytes good_answer(fuzz::Chance &random)
     Bytes input;
     recorder::add(input, Way{static_cast<uint8_t>(kFramed | kCalls | (packed ? kPacks : 0)),
                              static_cast<uint8_t>(random()), static_cast<uint16_t>(which)});
+    if (all[which].first == CallId::cuGraphAddNode_v2 && random() % 2) {
+        add_answer(input, conditional_answer(random), packed);
+        return input;
+    }
     for (size_t i = 0; i < made.size(); i++) {
         const Exchange &e = made[(from + i) % made.size()];
         if (e.call.header.type != static_cast<uint16_t>(all[which].first) || !e.reply) continue;
@@ -184,6 +262,13 @@ Bytes good_answer(fuzz::Chance &random)
 }
 
 }  // namespace
+
+// Building the table takes a second, which is no input's.
+extern "C" int LLVMFuzzerInitialize(int *, char ***)
+{
+    (void)table();
+    return 0;
+}
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t bytes, size_t most, unsigned seed)
 {
@@ -199,7 +284,6 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t bytes, size_t mo
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    (void)table();
     Way way{};
     if (bytes < sizeof way || bytes > 60000) return 0;
     memcpy(&way, data, sizeof way);
@@ -220,7 +304,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         if (way.how & kCalls)
             calls_to_make()[way.call % calls_to_make().size()].second();
         else
-            r = copy(s, memory.data() + kGuard);
+            r = copy(s, memory.data() + kGuard, !(way.how & kGoesOn));
         if (way.how & kAsksAfter) (void)ask(s);
         return r;
     });

@@ -18,7 +18,8 @@ using calls::CallId;
 using calls::RoleKind;
 
 std::mutex mutex;
-std::array<Note, calls::kCallCount> notes;
+// Never destroyed, like Last's: the worker's threads call while the process ends.
+std::array<Note, calls::kCallCount> &notes = *new std::array<Note, calls::kCallCount>;
 uint64_t random_state = 1;
 CUresult answer = CUDA_SUCCESS;
 uintptr_t next_handle = 0x7ec0000000;
@@ -44,7 +45,7 @@ void fill(void *to, size_t n)
         memcpy(to, from, some);
         to = static_cast<char *>(to) + some, n -= some;
     };
-    while (n > sizeof block) copy(block.data(), sizeof block);
+    while (n > 4096) copy(block.data(), std::min(n, sizeof block));
     while (n) {
         const uint64_t word = random_bytes();
         copy(&word, n < sizeof word ? n : sizeof word);
@@ -54,7 +55,7 @@ void fill(void *to, size_t n)
 // The last struct of each type that it was given: what it answers when it is asked for one.
 template <class T> struct Last {
     static inline T value{};
-    static inline Blocks blocks;
+    static inline Blocks &blocks = *new Blocks;
 
     static void set(const T &v)
     {

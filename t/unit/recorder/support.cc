@@ -6,12 +6,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 
 #include "interpose/base/log.h"
 #include "interpose/stub/by_hand.h"
+#include "wire/bodies.h"
 
 namespace rgpu::test {
 
@@ -188,29 +190,48 @@ Victim::Victim(const worker::Objects &objects, std::optional<worker::Addresses> 
 {
     auto [mine, its] = two_sockets();
     worker_ = new worker::Dispatcher(its, console(), {});
+    worker_->session.staging.use(from_);
+    worker_->session.sender.use(from_);
     std::thread(read_to_the_end, mine).detach();
 }
 
-bool Victim::takes(const Bytes &stream)
+bool Victim::takes(const Bytes &stream, unsigned how)
 {
-    auto [mine, its] = two_sockets();
-    std::thread feeder;
-    // What fits into the socket needs no thread.
-    if (stream.size() < 32 << 10) {
-        write_all(mine, stream);
-        shutdown(mine, SHUT_WR);
-    } else {
-        feeder = std::thread([&, to = mine] { write_all(to, stream), shutdown(to, SHUT_WR); });
-    }
-    net::SocketTransport from{Fd(its)};
-    worker_->session.input = worker::Input(from);
+    from_.says(stream, how & lent);
+    worker::Input &input = worker_->session.input;
+    input = worker::Input(from_);
     worker_->session.objects = objects_;
     if (addresses_) worker_->session.addresses = *addresses_;
-    const bool well = worker_->run().has_value();
-    shutdown(its, SHUT_RDWR);
-    if (feeder.joinable()) feeder.join();
-    close(mine);
-    return well;
+    if (how & looked_ahead) {
+        const worker::Input::Away away(input, true);
+        std::this_thread::sleep_for(worker::Input::kAwayForLong);
+        input.look_ahead([](const wire::FrameHeader &h, const uint8_t *) { return h.type % 2; });
+    }
+    return worker_->run().has_value();
+}
+
+// What could be lent, the bytes of a copy, does not come with the frame in front of it.
+ssize_t Spoken::receive(void *to, size_t bytes, int)
+{
+    constexpr size_t kFront = sizeof(wire::FrameHeader) + wire::CopyTarget::kBytes;
+    const size_t n = std::min(lends_ ? std::min(bytes, kFront) : bytes, stream_->size() - taken_);
+    if (n) memcpy(to, stream_->data() + taken_, n);
+    taken_ += n;
+    return static_cast<ssize_t>(n);
+}
+
+ssize_t Spoken::send(const iovec *parts, int count, int)
+{
+    size_t n = 0;
+    for (int i = 0; i < count; i++) n += parts[i].iov_len;
+    return static_cast<ssize_t>(n);
+}
+
+net::Lent Spoken::lend(size_t most)
+{
+    const ssize_t n = receive(place_.data(), most, 0);
+    if (!n) return {};
+    return {place_.data(), static_cast<size_t>(n), place_.data(), place_.size()};
 }
 
 }  // namespace rgpu::test

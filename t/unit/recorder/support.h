@@ -14,6 +14,7 @@
 
 #include "interpose/stub/stub.h"
 #include "net/transport/socket_transport.h"
+#include "net/transport/transport.h"
 #include "t/recorder/record.h"
 #include "worker/calls/serve.h"
 #include "worker/dispatch/dispatcher.h"
@@ -90,6 +91,35 @@ private:
     size_t turn_ = 0;
 };
 
+// A connection whose peer has said a stream and has closed. What is sent is thrown away. One that
+// lends has one place for all that it lends.
+class Spoken : public net::Transport {
+public:
+    // What it says from now on, which stays.
+    void says(const Bytes &stream, bool lends)
+    {
+        stream_ = &stream, lends_ = lends;
+        taken_ = 0;
+    }
+
+    const char *name() const override { return "spoken"; }
+    ssize_t receive(void *to, size_t bytes, int timeout) override;
+    ssize_t send(const iovec *parts, int count, int timeout) override;
+    unsigned wait(unsigned events, int) override { return events & Event::kData; }
+    size_t worth_reading() const override { return 128 << 10; }
+    bool ours() const override { return true; }
+    void shutdown() override {}
+    void leave_to_parent() override {}
+    bool lends() const override { return lends_; }
+    net::Lent lend(size_t most) override;
+
+private:
+    const Bytes *stream_ = nullptr;
+    bool lends_ = false;
+    size_t taken_ = 0;
+    std::vector<uint8_t> place_{std::vector<uint8_t>(64 << 10)};
+};
+
 // Sends one byte stream to a worker session as all that its client ever says. Returns whether the
 // session ended as after a well-behaved client; what it answers is thrown away. Each stream finds
 // the session with these objects, and with these addresses where there are some.
@@ -97,11 +127,14 @@ class Victim {
 public:
     explicit Victim(const worker::Objects &objects,
                     std::optional<worker::Addresses> addresses = std::nullopt);
-    bool takes(const Bytes &stream);
+    // How the stream comes.
+    enum How : unsigned { plainly = 0, lent = 1, looked_ahead = 2 };
+    bool takes(const Bytes &stream, unsigned how = plainly);
 
 private:
     worker::Objects objects_;
     std::optional<worker::Addresses> addresses_;
+    Spoken from_;
     worker::Dispatcher *worker_;
 };
 
