@@ -317,6 +317,7 @@ $(filter $(O)/t/recorder/%_test,$(UNIT)): | $(RECORDER)
 stress_sources := $(filter t/stress/%,$(sources))
 stress_needs_net := $(unit_archives_net)
 stress_needs_share := $(unit_archives_share)
+stress_needs_softgpu := $(call obj,$(call under,src/softgpu/exec)) $(call archive,util)
 stress_needs_serverd := $(call obj,src/worker/limits/turn.cc src/worker/driver/driver.cc) $(call archive,share calls util)
 define stress_rule
 $(patsubst t/stress/%.cc,$(O)/t/stress/%,$1): $(call obj,$1) $$(stress_needs_$(patsubst t/stress/%_stress.cc,%,$1))

@@ -35,6 +35,14 @@ for source in "$root"/t/cuda/features/*.cu "$root"/t/cuda/features/*/main.cu; do
     unknown_instruction) like "$err" \
         "PTX line [0-9]+: 'multimem.*does not know this instruction, in block" \
         "the log says which instruction" ;;
+    function_table)
+        for cache in "$T/late" "$T/late" off; do
+            RGPU_SOFTGPU_CACHE=$cache try 120 "$build/cuda/features/$name"
+            is "$rc $(tail -n 1 <<< "$out")" "0 right" "$name with the cache ${cache##*/}"
+        done
+        is "$(find "$T/late" -type f -size +0 | wc -l)" 5 \
+            "the kernel and the four functions that it calls are objects, the other four are none"
+        ;;
     esac
 done
 RGPU_SOFTGPU_STRICT=1 try 120 "$build/cuda/features/unknown_instruction"

@@ -20,6 +20,11 @@
 // cvta.shared adds BlockState::shared, cvta.to.shared subtracts it. Param-space addresses of a
 // kernel are BlockState::params + offset.
 //
+// A function that a kernel calls through its address may lie in an object of its own, which is made
+// at the first such call (rt_function). Its entry is
+//     bool FUNCTION(rgpu::softgpu::ThreadState *, void *result..., void *argument...)
+// and says whether the thread has ended inside. Kernels that make such calls are of kind "thread".
+//
 // The layouts below are read by generated code: the compiler must use offsetof() on them,
 // never literals.
 #pragma once
@@ -200,6 +205,11 @@ using rgpu_segments = void(rgpu::softgpu::WarpState *, uint32_t segment, uint32_
                            uint32_t count, uint32_t x, uint32_t y, uint32_t z);
 // Runs all threads of the block, warp by warp, each from segment 0 to its end.
 void rt_run_warps(rgpu_block *, rgpu_segments *, uint32_t frame_bytes);
+
+// The code (see above) of the function that the program calls through `address`; `signature` is a
+// number for the sizes of what the call passes. The first call makes the code, while others of the
+// block may run. Ends the grid where there is no such function, or no code can be made of it.
+void *rt_function(rgpu_thread *, uint64_t address, uint64_t signature);
 
 // A point at which a spinning thread lets others run: after a failed atom.cas or exch, a volatile
 // or acquire load, an atom.add/or/and/exch whose result is used, or a fence, inside a loop.

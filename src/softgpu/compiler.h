@@ -3,7 +3,9 @@
 //
 // Loading (PtxModule::parse) reads the whole module and checks every instruction against the
 // instruction table; it generates no code. compile() makes one kernel, with the functions it
-// calls, into an object. A parsed module never changes and may be used by any thread.
+// calls, into an object. Where the functions whose addresses it may call are many, each is an
+// object of its own, for which the engine asks at the first call (rt_function). A parsed module
+// never changes and may be used by any thread.
 #pragma once
 
 #include <cstddef>
@@ -88,6 +90,14 @@ public:
     // it calls, the compiler's version and the host CPU. 64 hex digits.
     virtual std::string cache_key(std::string_view kernel) const = 0;
     virtual Result<CompiledKernel> compile(std::string_view kernel) const = 0;
+
+    // The name of the function that a program calls through `address` with `signature`
+    // (rt_function); empty: there is none. It lives as long as the module.
+    virtual std::string_view find_function(uint64_t address, uint64_t signature) const = 0;
+    // The same as the two above for such a function, as `kernel` calls it.
+    virtual std::string function_key(std::string_view kernel, std::string_view function) const = 0;
+    virtual Result<CompiledKernel> compile_function(std::string_view kernel,
+                                                    std::string_view function) const = 0;
 };
 
 }  // namespace rgpu::softgpu

@@ -20,6 +20,15 @@ namespace rgpu::softgpu {
 // ("g.NAME": the module's variable NAME), or 0.
 using SymbolResolver = std::function<uint64_t(std::string_view symbol)>;
 
+class LoadedKernel;
+
+// Makes the code of a function that a kernel calls through its address (rt_function), loaded as a
+// kernel is. Called at the first such call, on any thread, for several functions at once. Fails
+// with `invalid` where there is no such function. Must stay valid as long as the kernel's code
+// does.
+using FunctionSource = std::function<Result<std::shared_ptr<const LoadedKernel>>(
+    uint64_t address, uint64_t signature)>;
+
 // Executable code of one kernel; its memory goes when the last reference does.
 class LoadedKernel {
 public:
@@ -27,7 +36,8 @@ public:
     // object (a cached one can be), with `unavailable` on a symbol that nobody resolves (its name
     // in the text).
     static Result<std::shared_ptr<const LoadedKernel>> load(const CompiledKernel &,
-                                                            const SymbolResolver &);
+                                                            const SymbolResolver &,
+                                                            FunctionSource = nullptr);
     virtual ~LoadedKernel() = default;
 };
 
@@ -91,5 +101,8 @@ unsigned cores();
 // Compiled kernels on disk: ~/.cache/rgpu/softgpu (RGPU_SOFTGPU_CACHE; "off" = none), safe between
 // processes, bounded in size. Returns the kernel from there, or compiles and stores it.
 Result<CompiledKernel> compile_cached(const PtxModule &, std::string_view kernel);
+// The same for a function that the kernel calls through its address.
+Result<CompiledKernel> compile_cached(const PtxModule &, std::string_view kernel,
+                                      std::string_view function);
 
 }  // namespace rgpu::softgpu

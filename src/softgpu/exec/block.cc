@@ -7,6 +7,7 @@
 #include <ctime>
 #include <mutex>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include <sched.h>
@@ -180,6 +181,7 @@ Block::Outcome Block::run(Worker &w)
     Outcome outcome;
     for (;;) {
         if (Fiber *f = pick()) leave_to(f);
+        if (w.late_call) serve(*std::exchange(w.late_call, std::nullopt));
         if (grid->must_flush()) grid->flush();
         if (grid->stopped()) {
             outcome = Outcome::stopped;

@@ -49,6 +49,8 @@ private:
     ~Block();
     void lay_out(Grid &);
     void ended(Fiber &);
+    // Makes the code that a fiber waits for, on the scheduler's stack; or fails the grid.
+    void serve(const LateCall &);
 
     Coroutine *main_ = nullptr;  // a "block" kernel's stack
     bool main_busy_ = false;

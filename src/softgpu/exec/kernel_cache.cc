@@ -59,14 +59,30 @@ void KernelCache::store(std::string_view key, const CompiledKernel &kernel) cons
 
 namespace rgpu::softgpu {
 
-Result<CompiledKernel> compile_cached(const PtxModule &module, std::string_view kernel)
+namespace {
+
+template <class Compile>
+Result<CompiledKernel> find_or_compile(const std::string &key, const Compile &compile)
 {
     exec::KernelCache cache(exec::KernelCache::configured_directory(), exec::kCacheBytes);
-    std::string key = module.cache_key(kernel);
     if (auto found = cache.find(key)) return std::move(*found);
-    auto compiled = module.compile(kernel);
+    Result<CompiledKernel> compiled = compile();
     if (compiled) cache.store(key, *compiled);
     return compiled;
+}
+
+}  // namespace
+
+Result<CompiledKernel> compile_cached(const PtxModule &module, std::string_view kernel)
+{
+    return find_or_compile(module.cache_key(kernel), [&] { return module.compile(kernel); });
+}
+
+Result<CompiledKernel> compile_cached(const PtxModule &module, std::string_view kernel,
+                                      std::string_view function)
+{
+    return find_or_compile(module.function_key(kernel, function),
+                           [&] { return module.compile_function(kernel, function); });
 }
 
 }  // namespace rgpu::softgpu

@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // A kernel's code in memory, as the scheduler sees it.
 //
-// Never changes; any thread runs it, several at once. Owns the memory, which goes with the last
-// reference: whoever launches keeps one until the grid has ended.
+// Never changes, but for the functions that are made at their first call; any thread runs it,
+// several at once. Owns the memory, which goes with the last reference: whoever launches keeps one
+// until the grid has ended.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "softgpu/engine.h"
+#include "softgpu/exec/function_table.h"
 
 namespace rgpu::softgpu::exec {
 
 // What LoadedKernel::load() makes.
 class KernelCode final : public LoadedKernel {
 public:
-    KernelCode(void *image, size_t bytes, uint64_t entry, bool per_thread, size_t stack_bytes)
-        : entry(entry), per_thread(per_thread), stack_bytes(stack_bytes), image_(image),
-          bytes_(bytes)
+    KernelCode(void *image, size_t bytes, uint64_t entry, bool per_thread, size_t stack_bytes,
+               FunctionSource functions)
+        : functions(std::move(functions)), entry(entry), per_thread(per_thread),
+          stack_bytes(stack_bytes), image_(image), bytes_(bytes)
     {}
     ~KernelCode() override;
 
@@ -26,6 +30,7 @@ public:
     void operator()(ThreadState *t) const { reinterpret_cast<void (*)(ThreadState *)>(entry)(t); }
     void operator()(BlockState *b) const { reinterpret_cast<void (*)(BlockState *)>(entry)(b); }
 
+    mutable FunctionTable functions;  // that it calls through their addresses
     const uint64_t entry;
     const bool per_thread;
     const size_t stack_bytes;  // with the engine's own reserve

@@ -48,8 +48,8 @@ bool wanted(const ElfSection &s)
 
 class Loader {
 public:
-    Loader(const ElfObject &object, const SymbolResolver &resolver)
-        : object_(object), resolver_(resolver)
+    Loader(const ElfObject &object, const SymbolResolver &resolver, FunctionSource functions)
+        : object_(object), resolver_(resolver), functions_(std::move(functions))
     {}
     ~Loader()
     {
@@ -72,6 +72,7 @@ private:
 
     const ElfObject &object_;
     const SymbolResolver &resolver_;
+    FunctionSource functions_;
     std::vector<uint64_t> placed_;  // offset of each section in the image
     std::vector<bool> has_place_;
     std::vector<uint64_t> values_;   // address of each symbol
@@ -334,7 +335,8 @@ Result<std::shared_ptr<const LoadedKernel>> Loader::load(const CompiledKernel &k
     if (!seal()) return error(ErrorKind::exhausted, "the kernel's code cannot be made executable");
     auto code = std::make_shared<KernelCode>(
         image_, bytes_, entry, kernel.per_thread,
-        std::bit_ceil(std::max(kMinStack, kernel.stack_bytes + kStackReserve)));
+        std::bit_ceil(std::max(kMinStack, kernel.stack_bytes + kStackReserve)),
+        std::move(functions_));
     image_ = nullptr;
     return std::shared_ptr<const LoadedKernel>(std::move(code));
 }
@@ -343,16 +345,22 @@ Result<std::shared_ptr<const LoadedKernel>> Loader::load(const CompiledKernel &k
 
 KernelCode::~KernelCode() { munmap(image_, bytes_); }
 
+uint64_t entry_of(const LoadedKernel &kernel)
+{
+    return static_cast<const KernelCode &>(kernel).entry;
+}
+
 }  // namespace rgpu::softgpu::exec
 
 namespace rgpu::softgpu {
 
 Result<std::shared_ptr<const LoadedKernel>> LoadedKernel::load(const CompiledKernel &kernel,
-                                                               const SymbolResolver &resolver)
+                                                               const SymbolResolver &resolver,
+                                                               FunctionSource functions)
 {
     auto object = exec::ElfObject::parse(kernel.object);
     if (!object) return std::move(object).error();
-    return exec::Loader(*object, resolver).load(kernel);
+    return exec::Loader(*object, resolver, std::move(functions)).load(kernel);
 }
 
 }  // namespace rgpu::softgpu

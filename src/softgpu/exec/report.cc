@@ -41,6 +41,12 @@ std::string where(const Block &b)
            triple(last.x, last.y, last.z) + ")";
 }
 
+std::string where(const Block &b, const Fiber &f)
+{
+    const ThreadState &t = f.thread;
+    return "block (" + block_of(b) + "), thread (" + triple(t.tid_x, t.tid_y, t.tid_z) + ")";
+}
+
 std::string where_cuda(const Block &b)
 {
     return "block: [" + block_of(b) + "], thread: [" + thread_of(b) + "]";

@@ -11,6 +11,8 @@ namespace rgpu::softgpu::exec {
 
 // "block (1,0,0), thread (33,0,0)": where the worker is now.
 std::string where(const Block &);
+// The same of one of its fibers.
+std::string where(const Block &, const Fiber &);
 // CUDA's "block: [1,0,0], thread: [33,0,0]".
 std::string where_cuda(const Block &);
 // Who waits for whom, when no thread of a block can go on.

@@ -83,6 +83,7 @@ void add_runtime(Table &t)
     ADD(rt_wmma_load);
     ADD(rt_wmma_store);
     ADD(rt_run_warps);
+    ADD(rt_function);
     ADD(rt_yield);
     ADD(rt_nanosleep);
     ADD(rt_vprintf);

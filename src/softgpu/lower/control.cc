@@ -5,6 +5,7 @@
 
 #include "softgpu/lower/external.h"
 #include "softgpu/lower/lower.h"
+#include "softgpu/lower/module.h"
 #include "softgpu/ptx/grammar.h"
 
 namespace rgpu::softgpu::lower {
@@ -109,7 +110,7 @@ public:
                 return l_.fail("function " + std::string(f.name) + " is defined nowhere");
             external->lower(l_, out_, in_);
         } else {
-            l_.call(std::string(f.name), arguments());
+            l_.call(f, arguments());
         }
         fetch(f.returns);
     }
@@ -176,6 +177,7 @@ private:
     struct Choice {
         const std::vector<ptx::Variable> *returns = nullptr, *parameters = nullptr;
         std::vector<const ptx::Function *> functions;
+        bool late = false;  // any that the program gives, by rt_function
     };
 
     // The last operand names a prototype or a list of functions.
@@ -183,7 +185,9 @@ private:
     {
         Choice c;
         for (const ptx::Prototype &p : l_.body().prototypes)
-            if (p.name == prototype_) return {&p.returns, &p.parameters, l_.unit().targets(p)};
+            if (p.name == prototype_)
+                return l_.unit().late ? Choice{&p.returns, &p.parameters, {}, true}
+                                      : Choice{&p.returns, &p.parameters, l_.unit().targets(p)};
         for (const ptx::CallTable &t : l_.body().call_tables) {
             if (t.name != prototype_) continue;
             for (std::string_view name : t.functions) {
@@ -205,6 +209,14 @@ private:
         if (!c.returns) return l_.fail("an indirect call needs a prototype or a list of functions");
         if (!match(*c.returns, *c.parameters)) return;
         V address = l_.read(*callee_, kB64);
+        if (c.late) {
+            const std::string number =
+                std::to_string(function_signature(*c.returns, *c.parameters));
+            l_.call(l_.runtime("ptr", "rt_function", "ptr, i64, i64",
+                               join("ptr ", l_.thread(), ", i64 ", address, ", i64 ", number)),
+                    arguments());
+            return fetch(*c.returns);
+        }
         std::string done = l_.block(), none = l_.block(), cases;
         std::vector<std::pair<std::string, const ptx::Function *>> targets;
         for (const ptx::Function *f : c.functions) {
@@ -215,7 +227,7 @@ private:
         l_.emit("switch i64 ", address, ", label %", none, " [", cases, " ]");
         for (const auto &[block, f] : targets) {
             l_.place_after_terminator(block);
-            l_.call(std::string(f->name), arguments());
+            l_.call(*f, arguments());
             l_.jump(done);
         }
         l_.place_after_terminator(none);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One kernel with all it calls: lowered, wrapped in its entry, compiled.
+// One object: a kernel with all it calls, lowered, wrapped in its entry, compiled; or a function
+// that kernels call through its address.
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
@@ -42,23 +43,6 @@ bool waits(const Forms &forms)
 {
     return std::any_of(forms.begin(), forms.end(),
                        [](const Form *f) { return (f->row->need & kThread) != 0; });
-}
-
-// Does it ask which lanes are together: activemask, and votes and shuffles as older compilers have?
-bool converges(const ptx::Body &body)
-{
-    return std::any_of(
-        body.instructions.begin(), body.instructions.end(), [](const ptx::Instruction &in) {
-            return in.opcode.starts_with("activemask") ||
-                   ((in.opcode.starts_with("vote.") || in.opcode.starts_with("shfl.")) &&
-                    in.opcode.find(".sync") == in.opcode.npos);
-        });
-}
-
-bool exits(const ptx::Function &f, const ptx::Body &body)
-{
-    return !f.kernel && std::any_of(body.instructions.begin(), body.instructions.end(),
-                                    [](const ptx::Instruction &in) { return in.opcode == "exit"; });
 }
 
 bool has_local(const ptx::Body &body)
@@ -172,6 +156,7 @@ Result<Segments> cut(const Unit &unit, const std::vector<Lowered> &parts)
     auto no = [](std::string why) { return Error{ErrorKind::unsupported, std::move(why)}; };
     if (wants_fibers()) return no("RGPU_SOFTGPU_FIBERS=1");
     if (unit.converges) return no("it asks which lanes are together");
+    if (unit.late) return no("it calls functions that are compiled when they are called");
     for (const Lowered &p : parts) {
         if (spins(*p.function, p.body, p.forms, true))
             return no("a thread of " + std::string(p.function->name) + " may spin");
@@ -191,31 +176,34 @@ void tell_why(std::string_view kernel, const Error &why)
 
 }  // namespace
 
-Result<std::string> Module::ir(const ptx::Function &kernel, CompiledKernel &facts) const
+Result<std::string> Module::ir(const Plan &plan, CompiledKernel &facts) const
 {
-    auto functions = reachable(kernel);
+    const ptx::Function &kernel = *plan.kernel, &entry = *plan.functions.front();
     std::vector<Lowered> parts;
     KernelUnit unit(*this);
+    unit.late = unit.per_thread = plan.late;
+    unit.converges = plan.converges;
+    unit.exits = plan.exits;
+    if (!plan.of_kernel()) {
+        unit.exported = &entry;
+        unit.sites = first_site(entry);
+    }
     bool local = false, local_below = false, steps = false;
-    uint64_t registers = 0;
     FormFinder finder;
-    for (const ptx::Function *f : functions) {
+    for (const ptx::Function *f : plan.functions) {
         auto body = ptx::parse_body(*f);
         if (!body) return std::move(body).error();
         auto forms = finder.find(*body);
         if (!forms) return std::move(forms).error();
         unit.per_thread |= waits(*forms) || spins(*f, *body, *forms, false);
         steps |= f == &kernel && needs_steps(*body);
-        unit.converges |= converges(*body);
-        unit.exits |= exits(*f, *body);
         local |= has_local(*body);
         local_below |= f != &kernel && has_local(*body);
-        registers += info(*f)->register_bytes;
         parts.push_back({f, std::move(body).value(), std::move(forms).value()});
     }
-    unit.shared = shared_layout(functions).offsets;
+    unit.shared = plan.layout.offsets;
     std::optional<Segments> segments;
-    if (unit.per_thread || steps) {
+    if (plan.of_kernel() && (unit.per_thread || steps)) {
         auto found = cut(unit, parts);
         if (found)
             segments = std::move(found).value();
@@ -232,12 +220,12 @@ Result<std::string> Module::ir(const ptx::Function &kernel, CompiledKernel &fact
         if (!text) return std::move(text).error().in(std::string(p.function->name));
         code += *text;
     }
-    std::string name(kernel.name);
+    const std::string name(entry.name);
     if (segments) {
         code += segments_entry(name, *segments, parts.front().body, unit.parallel);
         unit.declarations.insert("declare void @rt_run_warps(ptr, ptr, i32)");
         unit.declarations.insert("declare i32 @llvm.cttz.i32(i32, i1)");
-    } else {
+    } else if (plan.of_kernel()) {
         code += unit.per_thread ? thread_entry(name) : block_entry(name, unit.parallel);
     }
     unit.declarations.insert("declare void @rt_misaligned(ptr, i64) noreturn nounwind cold");
@@ -250,10 +238,9 @@ Result<std::string> Module::ir(const ptx::Function &kernel, CompiledKernel &fact
         if (seen.insert(declared_name(d)).second) head += d + "\n";
     for (const std::string &c : unit.constants) head += c + "\n";
     for (const std::string &g : unit.globals) head += join("@\"g.", g, "\" = external global i8\n");
-    facts.entry = "k." + name;
+    facts.entry = (plan.of_kernel() ? "k." : "f.") + name;
     facts.per_thread = unit.per_thread;
-    facts.stack_bytes = static_cast<uint32_t>(16384 + local_bytes(kernel, 0) +
-                                              std::min<uint64_t>(registers, 262144));
+    facts.stack_bytes = plan.stack_bytes;
     return join(head, "\n", *helpers, code, metadata(kernel.parameter_bytes));
 }
 
@@ -263,12 +250,27 @@ Result<CompiledKernel> Module::compile(std::string_view kernel) const
     if (!f || !f->kernel || !f->defined)
         return error(ErrorKind::invalid, "the module has no kernel %s",
                      std::string(kernel).c_str());
+    return compile(plan(*f, nullptr), "kernel " + std::string(kernel));
+}
+
+Result<CompiledKernel> Module::compile_function(std::string_view kernel,
+                                                std::string_view function) const
+{
+    const ptx::Function *k = find_function(kernel), *f = find_function(function);
+    if (!k || !k->kernel || !k->defined || !f || f->kernel || !f->defined)
+        return error(ErrorKind::invalid, "the module has no kernel %s or no function %s",
+                     std::string(kernel).c_str(), std::string(function).c_str());
+    return compile(plan(*k, f), "function " + std::string(function));
+}
+
+Result<CompiledKernel> Module::compile(const Plan &plan, std::string_view name) const
+{
     CompiledKernel out;
-    auto text = ir(*f, out);
-    if (!text) return std::move(text).error().in("compiling kernel " + std::string(kernel));
-    dump(std::string(kernel), *text);
+    auto text = ir(plan, out);
+    if (!text) return std::move(text).error().in(join("compiling ", name));
+    dump(std::string(plan.functions.front()->name), *text);
     auto object = compile_ir(*text);
-    if (!object) return std::move(object).error().in("compiling kernel " + std::string(kernel));
+    if (!object) return std::move(object).error().in(join("compiling ", name));
     out.object = std::move(object).value();
     return out;
 }

@@ -74,12 +74,11 @@ void Lower::return_(bool ended)
     open_ = false;
 }
 
-void Lower::call(const std::string &callee, const std::string &arguments)
+void Lower::call(const V &callee, const std::string &arguments)
 {
     if (unit_.converges)
         runtime("void", "rt_enter", "ptr, i32", join("ptr ", thread(), ", i32 ", site()));
-    V ended =
-        def("call i1 @\"f.", callee, "\"(", arguments, ")", unit_.per_thread ? " convergent" : "");
+    V ended = def("call i1 ", callee, "(", arguments, ")", unit_.per_thread ? " convergent" : "");
     if (unit_.converges) runtime("void", "rt_leave", "ptr", "ptr " + thread());
     if (!unit_.exits) return;
     std::string yes = block(), no = block();
@@ -243,8 +242,9 @@ std::string Lower::prologue()
 
 Result<std::string> Lower::run()
 {
-    std::string head = join("define internal ", function_.kernel ? "void" : "i1", " @\"f.",
-                            function_.name, "\"(ptr %ts");
+    std::string head = join("define ", &function_ == unit_.exported ? "" : "internal ",
+                            function_.kernel ? "void" : "i1", " @\"f.", function_.name,
+                            "\"(ptr %ts");
     if (!function_.kernel) {
         for (size_t i = 0; i < function_.returns.size(); ++i)
             head += ", ptr %o" + std::to_string(i);

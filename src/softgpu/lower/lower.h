@@ -137,8 +137,12 @@ public:
     bool resumes() const { return resumes_; }
     V matrix_lane();  // the lane's MatrixLane
     bool is_level() const { return segments_->level; }
-    // Calls a function of the module and goes on, or ends as it did.
-    void call(const std::string &callee, const std::string &arguments);
+    // Calls a function of the module, or its address, and goes on, or ends as it did.
+    void call(const ptx::Function &f, const std::string &arguments)
+    {
+        call(join("@\"f.", f.name, "\""), arguments);
+    }
+    void call(const V &callee, const std::string &arguments);
 
 private:
     void append(std::string_view s) { code_ += s; }

@@ -7,10 +7,8 @@
 #include <set>
 
 #include "softgpu/lower/external.h"
-#include "softgpu/lower/segments.h"
 #include "softgpu/lower/special.h"
 #include "softgpu/ptx/parser.h"
-#include "util/sha256.h"
 
 namespace rgpu::softgpu {
 
@@ -34,6 +32,14 @@ std::string signature(const std::vector<ptx::Variable> &returns,
     s += ":";
     for (const ptx::Variable &v : parameters) s += std::to_string(v.size) + ",";
     return s;
+}
+
+uint64_t function_signature(const std::vector<ptx::Variable> &returns,
+                            const std::vector<ptx::Variable> &parameters)
+{
+    uint64_t h = 0xcbf29ce484222325;  // FNV-1a
+    for (unsigned char c : signature(returns, parameters)) h = (h ^ c) * 0x100000001b3;
+    return h;
 }
 
 Result<std::shared_ptr<const Module>> Module::parse(std::string_view text)
@@ -91,6 +97,14 @@ Result<void> check_minus(const ptx::Instruction &in, const Row &row, const ptx::
     return {};
 }
 
+// Does it ask which lanes are together: activemask, and votes and shuffles as older compilers have?
+bool asks_who_is_together(const ptx::Instruction &in)
+{
+    return in.opcode.starts_with("activemask") ||
+           ((in.opcode.starts_with("vote.") || in.opcode.starts_with("shfl.")) &&
+            in.opcode.find(".sync") == in.opcode.npos);
+}
+
 }  // namespace
 
 // Everything that can be said of a function without generating code.
@@ -128,6 +142,8 @@ Result<void> Module::check(const ptx::Function &f, const ptx::Body &body, const 
             return refuse(in, "wrong number of operands");
         if (auto ok = check_minus(in, row, body); !ok) return ok;
         bool call = row.opcode == "call";
+        info.exits |= row.opcode == "exit" && !f.kernel;
+        info.converges |= asks_who_is_together(in);
         for (uint32_t i = 0; i < in.count; ++i) {
             const Operand &o = body.operands[in.first + i];
             if (call && o.kind == Operand::symbol) {
@@ -238,69 +254,6 @@ std::vector<const ptx::Function *> Module::targets(std::string_view wanted) cons
     return list;
 }
 
-// The kernel, then every function it can call.
-std::vector<const ptx::Function *> Module::reachable(const ptx::Function &kernel) const
-{
-    std::vector<const ptx::Function *> order{&kernel};
-    auto add = [&](const ptx::Function *f) {
-        if (f && f->defined && std::find(order.begin(), order.end(), f) == order.end())
-            order.push_back(f);
-    };
-    for (size_t i = 0; i < order.size(); ++i) {
-        const FunctionInfo *facts = info(*order[i]);
-        if (!facts) continue;
-        for (std::string_view name : facts->callees) add(find_function(name));
-        for (const std::string &s : facts->indirect)
-            for (const ptx::Function *f : targets(s)) add(f);
-    }
-    return order;
-}
-
-Module::SharedLayout Module::shared_layout(
-    const std::vector<const ptx::Function *> &functions) const
-{
-    SharedLayout layout;
-    std::vector<const ptx::Variable *> open;
-    auto add = [&](const ptx::Variable &v) {
-        if (layout.offsets.contains(v.name)) return;
-        if (v.size == 0 || v.linkage == Linkage::external) {
-            open.push_back(&v);
-            return;
-        }
-        uint32_t align = static_cast<uint32_t>(v.align);
-        layout.bytes = (layout.bytes + align - 1) / align * align;
-        layout.offsets[v.name] = layout.bytes;
-        layout.bytes += static_cast<uint32_t>(v.size);
-    };
-    for (const ptx::Function *f : functions) {
-        const FunctionInfo *facts = info(*f);
-        if (!facts) continue;
-        for (const ptx::Variable &v : facts->shared) add(v);
-        for (std::string_view name : facts->names) {
-            Unit::Symbol s = find(name);
-            if (s.kind == Unit::Symbol::variable && s.variable_->space == Space::shared)
-                add(*s.variable_);
-        }
-    }
-    // All of unknown size share the dynamic memory, which begins after the rest.
-    uint32_t align = 16;
-    for (const ptx::Variable *v : open) align = std::max(align, static_cast<uint32_t>(v->align));
-    if (!open.empty()) layout.bytes = (layout.bytes + align - 1) / align * align;
-    for (const ptx::Variable *v : open) layout.offsets[v->name] = layout.bytes;
-    return layout;
-}
-
-uint32_t Module::local_bytes(const ptx::Function &f, unsigned depth) const
-{
-    const FunctionInfo *facts = info(f);
-    if (!facts || depth > 32) return 0;
-    uint32_t most = 0;
-    for (std::string_view name : facts->callees)
-        if (const ptx::Function *callee = find_function(name))
-            most = std::max(most, local_bytes(*callee, depth + 1));
-    return facts->local_bytes + most;
-}
-
 // Virtual registers to real ones: a guess that lets 1024 threads be resident, and keeps what the
 // kernel asks for.
 uint32_t Module::register_estimate(const ptx::Function &f) const
@@ -323,7 +276,7 @@ void Module::make_tables()
         for (const ptx::Variable &p : f.parameters)
             k.parameters.push_back({p.offset, p.size, p.align});
         k.parameter_bytes = f.parameter_bytes;
-        k.static_shared = shared_layout(reachable(f)).bytes;
+        k.static_shared = shared_layout(reachable(f, true)).bytes;
         k.local_bytes = local_bytes(f, 0);
         k.max_threads = f.max_threads;
         k.required_threads = f.required_threads;
@@ -345,21 +298,6 @@ void Module::make_tables()
         g.addresses = v.addresses;
         globals_.push_back(std::move(g));
     }
-}
-
-std::string Module::cache_key(std::string_view kernel) const
-{
-    Sha256 sha;
-    sha.add("rgpu ptx compiler ").add(kCompilerSources).add(host_cpu());
-    if (wants_fibers()) sha.add(" fibers");
-    const ptx::Function *f = find_function(kernel);
-    if (f) {
-        auto functions = reachable(*f);
-        for (const ptx::Function *g : functions) sha.add(g->text).add("\n");
-        for (const auto &[name, offset] : shared_layout(functions).offsets)
-            sha.add(name).add(" ").add(std::to_string(offset)).add("\n");
-    }
-    return to_hex(sha.digest());
 }
 
 }  // namespace lower

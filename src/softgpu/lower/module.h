@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -26,11 +27,37 @@ struct FunctionInfo {
     std::vector<std::string> indirect;      // signatures of the calls through an address
     std::vector<ptx::Variable> shared;      // .shared variables declared inside
     uint32_t local_bytes = 0, register_bytes = 0;
+    bool converges = false;  // it asks which lanes are together
+    bool exits = false;      // a function that may end the thread
+};
+
+// Where the .shared variables that a set of functions uses lie.
+struct SharedLayout {
+    std::map<std::string_view, uint32_t> offsets;
+    uint32_t bytes = 0;  // of those of known size
+};
+
+// What one object is made of.
+struct Plan {
+    const ptx::Function *kernel = nullptr;         // whose threads run it
+    std::vector<const ptx::Function *> functions;  // in it, the entry first
+    bool late = false;                             // calls through addresses are rt_function's
+    std::set<const ptx::Function *> called_late;   // by those
+    // Of the kernel and all that it can call, wherever that is.
+    bool converges = false, exits = false;
+    SharedLayout layout;
+    uint32_t stack_bytes = 0;
+
+    bool of_kernel() const { return functions.front() == kernel; }
 };
 
 // The parameters' sizes, for matching an indirect call with the functions it may reach.
 std::string signature(const std::vector<ptx::Variable> &returns,
                       const std::vector<ptx::Variable> &parameters);
+
+// Its digest: what rt_function is given.
+uint64_t function_signature(const std::vector<ptx::Variable> &returns,
+                            const std::vector<ptx::Variable> &parameters);
 
 class Module final : public PtxModule {
 public:
@@ -42,9 +69,15 @@ public:
     const std::vector<GlobalVariable> &globals() const override { return globals_; }
     std::string cache_key(std::string_view kernel) const override;
     Result<CompiledKernel> compile(std::string_view kernel) const override;
+    std::string_view find_function(uint64_t address, uint64_t signature) const override;
+    std::string function_key(std::string_view kernel, std::string_view function) const override;
+    Result<CompiledKernel> compile_function(std::string_view kernel,
+                                            std::string_view function) const override;
 
-    // LLVM IR of the kernel with all it calls, for compile() and for tests.
-    Result<std::string> ir(const ptx::Function &kernel, CompiledKernel &facts) const;
+    // What is compiled with the kernel, or with a function that it calls late. plan.cc
+    Plan plan(const ptx::Function &kernel, const ptx::Function *function) const;
+    // LLVM IR of all of it, for compile() and for tests.
+    Result<std::string> ir(const Plan &, CompiledKernel &facts) const;
     // Null where the module has no such function.
     const ptx::Function *find_function(std::string_view name) const;
     Unit::Symbol find(std::string_view name) const;
@@ -52,30 +85,27 @@ public:
     std::vector<const ptx::Function *> targets(std::string_view signature) const;
 
 private:
-    // Where the .shared variables that a set of functions uses lie.
-    struct SharedLayout {
-        std::map<std::string_view, uint32_t> offsets;
-        uint32_t bytes = 0;  // of those of known size
-    };
-
     // Notes what a function needs; fails on what the instruction table or the device does not
     // allow.
     Result<void> check(const ptx::Function &, const ptx::Body &, const Forms &);
     void index();
     Result<void> check_names() const;
     void make_tables();
-    // The kernel, then every function it can call.
-    std::vector<const ptx::Function *> reachable(const ptx::Function &kernel) const;
+    std::vector<const ptx::Function *> reachable(const ptx::Function &first, bool by_address) const;
     SharedLayout shared_layout(const std::vector<const ptx::Function *> &) const;
     const FunctionInfo *info(const ptx::Function &f) const;
     uint32_t local_bytes(const ptx::Function &, unsigned depth) const;
     uint32_t register_estimate(const ptx::Function &) const;
+    uint32_t stack_bytes(const Plan &) const;
+    uint32_t first_site(const ptx::Function &) const;
+    std::string key(const Plan &) const;
+    Result<CompiledKernel> compile(const Plan &, std::string_view name) const;
 
     std::string text_;
     ptx::Module ptx_;
     std::unordered_map<std::string_view, FunctionInfo> info_;
     std::unordered_map<std::string_view, Unit::Symbol> symbols_;
-    std::vector<std::string_view> address_taken_;
+    std::vector<std::string_view> address_taken_;  // sorted
     std::vector<Kernel> kernels_;
     std::vector<GlobalVariable> globals_;
 };

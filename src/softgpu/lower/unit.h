@@ -20,7 +20,9 @@ struct Unit {
     bool converges = false;   // it asks which lanes are together
     bool exits = false;       // a function of the kernel may end the thread
     bool parallel = false;    // the block's threads are iterations of a loop without dependences
-    uint32_t sites = 0;       // numbers given to warp operations so far
+    bool late = false;        // functions called through prototypes are in no object yet
+    const ptx::Function *exported = nullptr;          // a function that such calls may reach
+    uint32_t sites = 0;                               // numbers given to warp operations so far
     std::set<std::string, std::less<>> declarations;  // of what the kernel uses
     std::set<std::string, std::less<>> helpers;       // of the prelude
     std::set<std::string, std::less<>> globals;       // module variables used

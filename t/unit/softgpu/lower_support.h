@@ -12,6 +12,8 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,17 +78,39 @@ struct Globals {
     std::map<std::string, std::vector<uint64_t>> memory;
 };
 
+// What functions that kernels call through their addresses take: counted by name.
+struct Functions {
+    std::mutex mutex;
+    std::map<std::string, unsigned> made;
+    std::map<std::string, size_t> bytes;  // of their objects
+};
+
 // Compiles, loads and runs one kernel whose parameters are 64-bit values.
 inline std::optional<Fault> launch(const PtxModule &m, Globals &globals, const std::string &kernel,
                                    const std::vector<uint64_t> &params, Shape shape,
-                                   std::string *printed = nullptr, bool *per_thread = nullptr)
+                                   std::string *printed = nullptr, bool *per_thread = nullptr,
+                                   Functions *functions = nullptr)
 {
     auto compiled = m.compile(kernel);
     cr_assert(compiled.has_value(), "%s", compiled ? "" : compiled.error().text.c_str());
     if (per_thread) *per_thread = compiled->per_thread;
-    auto loaded = LoadedKernel::load(*compiled, [&](std::string_view s) {
+    const SymbolResolver resolve = [&](std::string_view s) {
         return s.starts_with("g.") ? globals.address(s.substr(2)) : 0;
-    });
+    };
+    const auto late = [&](uint64_t address,
+                          uint64_t signature) -> rgpu::Result<std::shared_ptr<const LoadedKernel>> {
+        const std::string_view name = m.find_function(address, signature);
+        if (name.empty()) return rgpu::Error{rgpu::ErrorKind::invalid, "no such function"};
+        auto code = m.compile_function(kernel, name);
+        if (functions) {
+            std::lock_guard lock(functions->mutex);
+            ++functions->made[std::string(name)];
+            if (code) functions->bytes[std::string(name)] = code->object.size();
+        }
+        if (!code) return std::move(code).error();
+        return LoadedKernel::load(*code, resolve);
+    };
+    auto loaded = LoadedKernel::load(*compiled, resolve, late);
     cr_assert(loaded.has_value(), "%s", loaded ? "" : loaded.error().text.c_str());
     Launch l;
     l.grid = shape.grid;

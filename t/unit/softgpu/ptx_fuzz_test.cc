@@ -227,7 +227,7 @@ Test(ptx_fuzz, what_is_whole_is_lowered)
         auto m = lower::Module::parse(text);
         cr_assert(m.has_value(), "%s: %s", line, m ? "" : m.error().text.c_str());
         CompiledKernel facts;
-        const auto ir = (*m)->ir(*(*m)->find_function("k"), facts);
+        const auto ir = (*m)->ir((*m)->plan(*(*m)->find_function("k"), nullptr), facts);
         cr_assert(ir.has_value(), "%s: %s", line, ir ? "" : ir.error().text.c_str());
     }
 }
@@ -246,7 +246,7 @@ Test(ptx_fuzz, shuffled_ptx_is_lowered_or_refused, .timeout = 3600)
         }
         for (const Kernel &k : (*m)->kernels()) {
             CompiledKernel facts;
-            const auto ir = (*m)->ir(*(*m)->find_function(k.name), facts);
+            const auto ir = (*m)->ir((*m)->plan(*(*m)->find_function(k.name), nullptr), facts);
             good += ir.has_value();
             // What was loaded is lowered, or refused with a reason; a sample of it goes through
             // LLVM.

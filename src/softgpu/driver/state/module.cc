@@ -19,15 +19,7 @@ CUresult Function::code(std::shared_ptr<const LoadedKernel> &code)
 {
     std::lock_guard lock(mutex_);
     if (!code_ && !failed_) {
-        const auto resolve = [this](std::string_view symbol) -> uint64_t {
-            if (!symbol.starts_with("g.")) return 0;
-            const Variable *v = module.variable(symbol.substr(2));
-            return v ? v->address : 0;
-        };
-        Result<CompiledKernel> compiled = compile_cached(*module.ptx, kernel.name);
-        Result<std::shared_ptr<const LoadedKernel>> loaded =
-            compiled ? LoadedKernel::load(*compiled, resolve)
-                     : Result<std::shared_ptr<const LoadedKernel>>(std::move(compiled).error());
+        auto loaded = module.load(kernel.name);
         if (loaded) {
             code_ = std::move(*loaded);
         } else {
@@ -177,9 +169,9 @@ CUresult Module::create(Context &c, std::shared_ptr<const PtxModule> ptx, const 
 
 CUresult Module::make_variables(const Variables &shared, std::string &log)
 {
-    variables_ = shared;
+    *variables_ = shared;
     for (const GlobalVariable &v : ptx->globals()) {
-        if (v.linkage == Linkage::external || variables_.count(v.name)) continue;
+        if (v.linkage == Linkage::external || variables_->count(v.name)) continue;
         Range made;
         made.context = &context;
         made.memory = v.managed ? Memory::managed : Memory::variable;
@@ -190,11 +182,11 @@ CUresult Module::make_variables(const Variables &shared, std::string &log)
             return CUDA_ERROR_OUT_OF_MEMORY;
         }
         owned_.push_back(address);
-        variables_[v.name] = {address, v.size, v.managed};
+        (*variables_)[v.name] = {address, v.size, v.managed};
     }
     for (const GlobalVariable &v : ptx->globals())
         if (v.linkage != Linkage::external && !shared.count(v.name))
-            initialise_variable(v, variables_[v.name].address, variables_);
+            initialise_variable(v, (*variables_)[v.name].address, *variables_);
     return CUDA_SUCCESS;
 }
 
@@ -225,8 +217,29 @@ std::shared_ptr<Function> Module::function(std::string_view name) const
 
 const Variable *Module::variable(std::string_view name) const
 {
-    auto it = variables_.find(name);
-    return it == variables_.end() ? nullptr : &it->second;
+    auto it = variables_->find(name);
+    return it == variables_->end() ? nullptr : &it->second;
+}
+
+Result<std::shared_ptr<const LoadedKernel>> Module::load(const std::string &kernel) const
+{
+    const auto resolve = [variables = variables_](std::string_view symbol) -> uint64_t {
+        if (!symbol.starts_with("g.")) return 0;
+        auto it = variables->find(symbol.substr(2));
+        return it == variables->end() ? 0 : it->second.address;
+    };
+    const auto function = [resolve, kernel, ptx = ptx](
+                              uint64_t address,
+                              uint64_t signature) -> Result<std::shared_ptr<const LoadedKernel>> {
+        const std::string_view name = ptx->find_function(address, signature);
+        if (name.empty()) return Error{ErrorKind::invalid, "a call of what is no such function"};
+        auto compiled = compile_cached(*ptx, kernel, name);
+        if (!compiled) return std::move(compiled).error();
+        return LoadedKernel::load(*compiled, resolve);
+    };
+    auto compiled = compile_cached(*ptx, kernel);
+    if (!compiled) return std::move(compiled).error();
+    return LoadedKernel::load(*compiled, resolve, function);
 }
 
 // --- which modules there are

@@ -72,6 +72,8 @@ public:
     // Null when there is none of this name.
     std::shared_ptr<Function> function(std::string_view name) const;
     const Variable *variable(std::string_view name) const;
+    // A kernel's code, compiled or from the cache. It refers to no part of this module.
+    Result<std::shared_ptr<const LoadedKernel>> load(const std::string &kernel) const;
     const std::map<std::string, std::shared_ptr<Function>, std::less<>> &functions() const
     {
         return functions_;
@@ -81,7 +83,8 @@ private:
     Module(Context &, std::shared_ptr<const PtxModule>);
     CUresult make_variables(const Variables &shared, std::string &log);
 
-    Variables variables_;
+    // Shared with the code of its kernels, which may be at work when the module has gone.
+    const std::shared_ptr<Variables> variables_ = std::make_shared<Variables>();
     std::vector<uint64_t> owned_;  // addresses of the variables that go with it
     std::map<std::string, std::shared_ptr<Function>, std::less<>> functions_;
 };
