@@ -96,6 +96,7 @@ job_submit_objs := $(call obj,$(call under,src/plugin/job_submit))
 softgpu_text_objs := $(call obj,$(call directly_in,src/softgpu) $(call under,src/softgpu/ptx src/softgpu/lower))
 softgpu_objs := $(softgpu_text_objs) $(call obj,$(call under,src/softgpu/driver src/softgpu/exec))
 softgpu_ptx_objs := $(call obj,$(call under,src/softgpu/compile))
+softgpu_nvml_objs := $(call obj,$(call under,src/softgpu/nvml))
 
 archive = $(patsubst %,$(O)/lib%.a,$1)
 # A part that has no sources yet is no product yet.
@@ -108,6 +109,7 @@ SMI := $(call product,$(smi_objs),lib/smi/nvidia-smi)
 PTXAS := $(O)/lib/ptx/bin/ptxas
 SOFTGPU := $(call product,$(softgpu_objs),lib/softgpu/libcuda.so.1)
 SOFTGPU_PTX := $(call product,$(softgpu_ptx_objs),lib/softgpu/librgpu-ptx.so)
+SOFTGPU_NVML := $(call product,$(softgpu_nvml_objs),lib/softgpu/libnvidia-ml.so.1)
 RGPUD := $(call product,$(rgpud_objs),sbin/rgpud)
 WORKER := $(call product,$(worker_objs),libexec/rgpu-worker)
 SPAWNER := $(call product,$(spawner_objs),libexec/rgpu-spawner)
@@ -117,7 +119,7 @@ SPANK := $(call product,$(spank_objs),lib/slurm/spank_rgpu.so)
 # A libcuda.so.1 for tests that notes its calls.
 RECORDER := $(O)/t/recorder/libcuda.so.1
 JOB_SUBMIT := $(call product,$(job_submit_objs),lib/slurm/job_submit_rgpu.so)
-PRODUCTS := $(call archive,$(archives)) $(INTERPOSE) $(NVML) $(SMI) $(SOFTGPU) $(SOFTGPU_PTX) $(RGPUD) $(WORKER) $(SPAWNER) \
+PRODUCTS := $(call archive,$(archives)) $(INTERPOSE) $(NVML) $(SMI) $(SOFTGPU) $(SOFTGPU_PTX) $(SOFTGPU_NVML) $(RGPUD) $(WORKER) $(SPAWNER) \
 	$(SCHEDULER) $(CLI) $(PTXAS) \
 	$(SPANK) $(JOB_SUBMIT)
 
@@ -127,7 +129,7 @@ all: $(PRODUCTS) ## build everything but the tests (the default)
 libs: $(call archive,$(archives)) ## the static libraries
 nvml: $(NVML) $(SMI) ## libnvidia-ml.so.1 for the user's program, and nvidia-smi
 interpose: $(INTERPOSE) ## libcuda.so.1 for the user's program
-softgpu: $(SOFTGPU) $(SOFTGPU_PTX) ## libcuda.so.1, the software GPU
+softgpu: $(SOFTGPU) $(SOFTGPU_PTX) $(SOFTGPU_NVML) ## libcuda.so.1, the software GPU, and its libnvidia-ml.so.1
 serverd: $(RGPUD) $(WORKER) $(SPAWNER) $(SCHEDULER) ## rgpud, rgpu-worker, rgpu-spawner and rgpu-scheduler
 cli: $(CLI) ## the rgpu command
 plugin: $(SPANK) $(JOB_SUBMIT) ## the Slurm plugins
@@ -202,6 +204,9 @@ $(O)/lib/softgpu/libcuda.so.1: $(softgpu_objs) $(call archive,calls util) $(call
 
 $(O)/lib/softgpu/librgpu-ptx.so: $(softgpu_ptx_objs) $(call map,src/softgpu/librgpu-ptx.map)
 	$(call say,LD)$(call link,-shared $(complete) $(version_script),$(LLVM_LIBS) -lm)
+
+$(O)/lib/softgpu/libnvidia-ml.so.1: $(softgpu_nvml_objs) $(call archive,calls util) $(call map,src/softgpu/nvml/libnvidia-ml.map)
+	$(call say,LD)$(call link,-shared $(complete) $(version_script) -Wl$(comma)-soname$(comma)libnvidia-ml.so.1,-ldl)
 
 $(O)/sbin/rgpud: $(rgpud_objs) $(O)/obj/libspawner.a $(call archive,net wire calls pool share health view util)
 	$(call say,LD)$(call link,-pie,$(DAEMON_LIBS))
@@ -620,7 +625,7 @@ install: all ## install below DESTDIR (prefix=, sysconfdir= ... as configure has
 	$(if $(NVML),install $(NVML) $(D)$(pkglibdir)/interpose)
 	$(if $(SMI),install -d $(D)$(pkglibdir)/smi && install $(SMI) $(D)$(pkglibdir)/smi)
 	install -d $(D)$(pkglibdir)/ptx/bin && install $(PTXAS) $(D)$(pkglibdir)/ptx/bin
-	$(if $(SOFTGPU),install $(SOFTGPU) $(SOFTGPU_PTX) $(D)$(pkglibdir)/softgpu && ln -sf libcuda.so.1 $(D)$(pkglibdir)/softgpu/libcuda.so)
+	$(if $(SOFTGPU),install $(SOFTGPU) $(SOFTGPU_PTX) $(SOFTGPU_NVML) $(D)$(pkglibdir)/softgpu && ln -sf libcuda.so.1 $(D)$(pkglibdir)/softgpu/libcuda.so)
 	$(if $(SPANK)$(JOB_SUBMIT),install $(SPANK) $(JOB_SUBMIT) $(D)$(slurmplugindir))
 	$(foreach f,$(scripts),$(if $(wildcard etc/$f.in),$(call fill_in,etc/$f.in,$(D)$(libexecdir)/rgpu/$f,755)$(newline)	))
 	$(foreach f,$(samples),mkdir -p $(D)$(datadir)/rgpu/$(dir $f) && $(call fill_in,$f,$(D)$(datadir)/rgpu/$(f:.in=),$(if $(filter %.sh,$(f:.in=)),755,644))$(newline)	)

@@ -15,8 +15,8 @@ try 300 make --no-print-directory O="$build" install DESTDIR="$T/dest" prefix=/u
 is "$rc" 0 "make install DESTDIR" || diag "$out$err"
 for file in bin/rgpu sbin/rgpud libexec/rgpu-worker libexec/rgpu-spawner libexec/rgpu-scheduler \
     lib/rgpu/interpose/libcuda.so.1 \
-    lib/rgpu/softgpu/libcuda.so.1 lib/rgpu/softgpu/librgpu-ptx.so lib/slurm/spank_rgpu.so \
-    lib/slurm/job_submit_rgpu.so; do
+    lib/rgpu/softgpu/libcuda.so.1 lib/rgpu/softgpu/librgpu-ptx.so \
+    lib/rgpu/softgpu/libnvidia-ml.so.1 lib/slurm/spank_rgpu.so lib/slurm/job_submit_rgpu.so; do
     ok "installs $file" test -s "$T/dest/usr/$file"
 done
 for unit in rgpud.service rgpu-spawner.service rgpu.slice rgpu-sync.service rgpu-sync.timer; do

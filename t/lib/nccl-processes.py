@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two processes with a GPU each all-reduce with NCCL: nccl-processes.py LIBNCCL
+
+Prints a line for each size whose values are wrong, and "right" at the end.
+"""
+import ctypes
+import os
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+RANKS = 2
+FLOAT, SUM = 7, 0  # ncclDataType_t, ncclRedOp_t
+
+
+class UniqueId(ctypes.Structure):
+    _fields_ = [('bytes', ctypes.c_char * 128)]
+
+
+class Rank:
+    def __init__(self, rank, path):
+        self.rank = rank
+        self.cuda, self.nccl = ctypes.CDLL('libcuda.so.1'), ctypes.CDLL(sys.argv[1])
+        self.nccl.ncclGetLastError.restype = ctypes.c_char_p
+        context, self.stream = ctypes.c_void_p(), ctypes.c_void_p()
+        self.check(self.cuda.cuInit(0))
+        self.check(self.cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), rank))
+        self.check(self.cuda.cuCtxSetCurrent(context))
+        self.check(self.cuda.cuStreamCreate(ctypes.byref(self.stream), 1))
+        self.communicator = ctypes.c_void_p()
+        self.check(
+            self.nccl.ncclCommInitRank(
+                ctypes.byref(self.communicator), RANKS, self.unique_id(path), rank
+            )
+        )
+
+    def check(self, result):
+        if result:
+            sys.exit(f'rank {self.rank}: {result}: {self.nccl.ncclGetLastError(None)}')
+
+    def unique_id(self, path):
+        unique = UniqueId()
+        if self.rank == 0:
+            self.check(self.nccl.ncclGetUniqueId(ctypes.byref(unique)))
+            with open(path + '~', 'wb') as f:
+                f.write(bytes(unique))
+            os.rename(path + '~', path)
+        while not os.path.exists(path):
+            time.sleep(0.05)
+        with open(path, 'rb') as f:
+            ctypes.memmove(ctypes.byref(unique), f.read(), 128)
+        return unique
+
+    def all_reduce(self, count):
+        values = (np.arange(count) % 100).astype(np.float32)
+        mine, sums = values * (self.rank + 1), np.empty(count, np.float32)
+        size = ctypes.c_size_t(mine.nbytes)
+        source, target = ctypes.c_uint64(), ctypes.c_uint64()
+        for address in (source, target):
+            self.check(self.cuda.cuMemAlloc_v2(ctypes.byref(address), size))
+        self.check(self.cuda.cuMemcpyHtoD_v2(source, mine.ctypes, size))
+        self.check(
+            self.nccl.ncclAllReduce(
+                source, target, ctypes.c_size_t(count), FLOAT, SUM, self.communicator, self.stream
+            )
+        )
+        self.check(self.cuda.cuStreamSynchronize(self.stream))
+        self.check(self.cuda.cuMemcpyDtoH_v2(sums.ctypes, target, size))
+        return int(np.sum(sums != values * 3))
+
+
+def run(number, path):
+    rank = Rank(number, path)
+    failed = 0
+    for count in (1, 1000, 1 << 14, 1 << 20, 1000):
+        if wrong := rank.all_reduce(count):
+            print(f'rank {number}: {wrong} of {count} values are wrong', flush=True)
+            failed = 1
+    rank.check(rank.nccl.ncclCommDestroy(rank.communicator))
+    return failed
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        children = []
+        for rank in range(RANKS):
+            child = os.fork()
+            if child == 0:
+                try:
+                    os._exit(run(rank, folder + '/id'))
+                except BaseException as why:
+                    print(why, flush=True)
+                    os._exit(1)
+            children.append(child)
+        ends = [os.waitpid(child, 0)[1] for child in children]
+    print('right' if not any(ends) else ends)
+
+
+main()
