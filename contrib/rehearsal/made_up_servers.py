@@ -7,6 +7,7 @@ offered, granted and released.
 
 import asyncio
 import json
+import math
 import os
 import re
 import socket
@@ -116,6 +117,57 @@ class Server:
             )
         return self.text
 
+    def sharing(self):
+        """Every lease uses its part of the GPU now more, now less."""
+        tenants = {gpu['uuid']: [] for gpu in self.gpus}
+        for lease in list(self.leases.values()):
+            for part in lease['gpus']:
+                seed = int(part['uuid'][4:12], 16) + 3 * part['index'] + len(tenants[part['uuid']])
+                use = part['share'] / 100 * (0.5 + 0.5 * math.sin(seed + time.monotonic() / 5))
+                tenants[part['uuid']].append(
+                    {
+                        'lease': lease['id'],
+                        'owner': lease['owner'],
+                        'least': part['share'],
+                        'most': part['most'],
+                        'weight': 1,
+                        'workers': 1,
+                        'running': use > 0.1,
+                        'waiting': False,
+                        'due': use,
+                        'given_1s': use,
+                        'given_10s': use,
+                        'given_1min': use,
+                        'given_s': 0,
+                        'owed_s': 0,
+                        'launches_per_s': 1000 * use,
+                        'bytes_per_s': 0,
+                        'longest_s': 0.01,
+                        'running_s': 0,
+                        'memory': part['memory'],
+                        'memory_used': int(part['memory'] * (0.3 + 0.5 * use)),
+                    }
+                )
+        gpus = [
+            {**{k: gpu[k] for k in ('index', 'uuid')}, 'tenants': tenants[gpu['uuid']]}
+            for gpu in self.gpus
+        ]
+        return json.dumps({'name': self.name, 'gpus': gpus})
+
+    def checks(self):
+        checks = [
+            {
+                'check': 'temperature',
+                'of': f'GPU {gpu["index"]}',
+                'verdict': 'PASS',
+                'value': f'{40 + (100 - gpu["free_share"]) // 3} C',
+                'limit': 'below 85 C',
+                'cure': '',
+            }
+            for gpu in self.gpus
+        ]
+        return json.dumps({'name': self.name, 'age_ms': 0, 'checks': checks})
+
     def offer(self, request):
         for name, (parts, _, until) in list(self.offers.items()):
             if until < time.monotonic():
@@ -151,6 +203,8 @@ class Server:
         parts = path.strip('/').split('/')
         if method == 'GET' and path == '/v1/inventory':
             return 200, self.inventory()
+        if method == 'GET' and path in ('/v1/sharing', '/v1/checks'):
+            return 200, self.sharing() if path == '/v1/sharing' else self.checks()
         if path == '/v1/leases':
             asked = dict(urllib.parse.parse_qsl(query))
             fits = self.leases_of(asked.get('job'), asked.get('node'))
