@@ -75,7 +75,7 @@ under = $(filter $(addsuffix /%,$1),$(sources))
 directly_in = $(sort $(wildcard $(addsuffix /*.cc,$1)))
 obj = $(patsubst %.cc,$(O)/obj/%.o,$1)
 
-archives := util calls wire net pool share health slurm view
+archives := util calls wire net pool share health slurm view web
 $(foreach a,$(archives),$(eval $a_objs := $(call obj,$(call under,src/$a))))
 interpose_objs := $(call obj,$(call under,src/interpose))
 # nvml.h comes with some toolkits only; without it there is no libnvidia-ml.so.1 (contrib/install-deps-debian.sh gets it).
@@ -138,6 +138,9 @@ plugin: $(SPANK) $(JOB_SUBMIT) ## the Slurm plugins
 
 $(O)/obj/src/nvml/% $(O)/obj/src/smi/% $(O)/obj/t/unit/nvml/% $(O)/obj/t/unit/smi/%: CPP += -isystem $(NVML_INCLUDE)
 $(O)/obj/src/softgpu/compile/%: CPP += -isystem $(LLVM_INCLUDE)
+
+# The page's files are in the object, as .incbin has them: the compiler tells nobody of these.
+$(O)/obj/src/web/pages.o: $(wildcard src/web/page/*)
 
 # Where UCX's headers are. Elsewhere the transport says that it was left out.
 $(O)/obj/src/net/ucx/ucx_%: CPP += $(if $(filter yes,$(UCX)),-DRGPU_UCX)
@@ -232,7 +235,7 @@ $(O)/libexec/rgpu-scheduler: $(scheduler_objs) $(call archive,share util)
 	$(call say,LD)$(call link,-pie $(own_runtime))
 
 # Below the directory beside bin/ the client bundle has the libraries that it needs; elsewhere there is no such directory.
-$(O)/bin/rgpu: $(cli_objs) $(call archive,net wire calls slurm pool health view util)
+$(O)/bin/rgpu: $(cli_objs) $(call archive,web net wire calls slurm pool health view util)
 	$(call say,LD)$(call link,-pie -Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/../lib/rgpu/deps',$(DAEMON_LIBS))
 
 # What the plugins leave undefined is Slurm's own, found in the process that loads them.
@@ -288,7 +291,8 @@ unit_archives_serverd := $(O)/obj/libserverd.a $(unit_archives_net) $(call archi
 unit_archives_rgpud := $(O)/obj/librgpud.a $(O)/obj/libspawner.a $(unit_archives_net) $(call archive,pool share health view)
 unit_archives_worker := $(O)/obj/libworker.a $(unit_archives_net) $(call archive,pool share)
 unit_archives_spawner := $(O)/obj/libspawner.a $(call archive,view util)
-unit_archives_cli := $(O)/obj/libcli.a $(unit_archives_net) $(call archive,slurm pool health view)
+unit_archives_cli := $(O)/obj/libcli.a $(unit_archives_net) $(call archive,web slurm pool health view)
+unit_archives_web := $(call archive,web slurm pool util)
 unit_archives_view := $(call archive,view util)
 unit_archives_recorder := $(call obj,t/unit/recorder/support.cc) $(O)/obj/libworker.a $(O)/obj/libinterpose.a \
 	$(unit_archives_net) $(call archive,pool share)
@@ -303,6 +307,7 @@ unit_libs_serverd = $(UTIL_LIBS)
 unit_libs_rgpud = $(DAEMON_LIBS) -ldl
 unit_libs_worker = $(UTIL_LIBS) -ldl
 unit_libs_cli = $(DAEMON_LIBS)
+unit_libs_web = $(POOL_LIBS)
 unit_libs_recorder = $(DAEMON_LIBS) -ldl
 unit_libs_softgpu = $(SOFTGPU_LIBS) $(LLVM_LIBS)
 
@@ -639,7 +644,7 @@ install: all ## install below DESTDIR (prefix=, sysconfdir= ... as configure has
 	    $(CLI) completion bash > $(D)$(datadir)/bash-completion/completions/rgpu && \
 	    $(CLI) completion zsh > $(D)$(zshcompletionsdir)/_rgpu)
 	install -m 644 README.md NEWS.md $(D)$(docdir)
-	install -d $(D)$(docdir)/doc && install -m 644 $(wildcard doc/*.md doc/*.svg) $(D)$(docdir)/doc
+	install -d $(D)$(docdir)/doc && install -m 644 $(wildcard doc/*.md doc/*.svg doc/*.png) $(D)$(docdir)/doc
 
 # What `make install` would install is what there is to remove; rgpu.conf stays where somebody has changed it.
 .PHONY: uninstall

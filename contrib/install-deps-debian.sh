@@ -20,6 +20,7 @@ packages=(
     libcriterion-dev perl python3 python3-venv python3-yaml ca-certificates curl
     munge slurm-wlm slurmctld slurmd slurm-client slurmdbd mariadb-server-core
     iproute2 procps util-linux man-db crun bubblewrap systemd binutils prometheus
+    chromium chromium-driver libjs-chart.js fonts-dejavu-core
     # layout and lint
     clang-format clang-tidy-19 black shellcheck pyflakes3
     # make fuzz

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The build: help, install, and what the shared objects need and export.
 . "$(dirname "$0")/lib/tap.sh"
-plan 37
+plan 38
 
 cd "$root" || bail "no $root"
 try 60 make help
@@ -19,7 +19,8 @@ for file in bin/rgpu sbin/rgpud libexec/rgpu-worker libexec/rgpu-spawner libexec
     lib/rgpu/softgpu/libnvidia-ml.so.1 lib/slurm/spank_rgpu.so lib/slurm/job_submit_rgpu.so; do
     ok "installs $file" test -s "$T/dest/usr/$file"
 done
-for unit in rgpud.service rgpu-spawner.service rgpu.slice rgpu-sync.service rgpu-sync.timer; do
+for unit in rgpud.service rgpu-spawner.service rgpu.slice rgpu-sync.service rgpu-sync.timer \
+    rgpu-web.service; do
     ok "installs $unit" test -s "$T/dest/usr/lib/systemd/system/$unit"
 done
 is "$(find "$T/dest" -mindepth 1 -maxdepth 1 -not -name usr -not -name etc)" "" \

@@ -127,6 +127,15 @@ struct PoolConfig {
     std::vector<std::string> idle_exempt;  // names of QOS
 };
 
+// [web]: the page of rgpu web.
+struct WebConfig {
+    std::string listen = defaults::kWebListen;
+    std::string user_header;  // empty: nobody names users
+    std::string token_file;   // empty: a new token at each start
+    std::vector<std::string> hosts;
+    std::string chart_library = defaults::kChartLibrary;
+};
+
 struct Config {
     std::string path;  // the file it was read from
     std::vector<ServerEntry> servers;
@@ -135,6 +144,7 @@ struct Config {
     ClientConfig client;
     SlurmConfig slurm;
     PoolConfig pool;
+    WebConfig web;
 };
 
 // A place in a Config (or in a ServerEntry) that one key fills.

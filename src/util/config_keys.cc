@@ -474,6 +474,30 @@ std::vector<ConfigKey> keys()
          .name = "idle_exempt",
          .help = "QOS whose jobs are neither warned nor ended.",
          .field = FIELD(pool, idle_exempt)},
+
+        {.table = "web",
+         .name = "listen",
+         .help = "Where rgpu web serves its page: a loopback address and a port.",
+         .field = FIELD(web, listen),
+         .needed = true},
+        {.table = "web",
+         .name = "user_header",
+         .help = "The header in which a proxy names the user, like \"X-Remote-User\"; empty: "
+                 "whoever has the token sees all that rgpu web is told.",
+         .field = FIELD(web, user_header)},
+        {.table = "web",
+         .name = "token_file",
+         .help = "The token, one line of 32 characters or more, which a browser or the proxy must "
+                 "show; empty: a new one at each start.",
+         .field = FIELD(web, token_file)},
+        {.table = "web",
+         .name = "hosts",
+         .help = "Names under which browsers ask for the page, besides those of loopback.",
+         .field = FIELD(web, hosts)},
+        {.table = "web",
+         .name = "chart_library",
+         .help = "Chart.js 3, for the page's charts; where it is missing, there are none.",
+         .field = FIELD(web, chart_library)},
     };
 }
 

@@ -47,6 +47,10 @@ inline constexpr Milliseconds kLostAvoid = 1h;
 // --- ports (0..65535; 0 lets the kernel choose, for tests)
 inline constexpr int64_t kControlPort = 7710;  // neither is assigned by IANA
 inline constexpr int64_t kDataPort = 7711;
+inline constexpr const char *kWebListen = "127.0.0.1:7712";
+
+// --- the page of rgpu web: Debian's libjs-chart.js
+inline constexpr const char *kChartLibrary = "/usr/share/javascript/chart.js/chart.min.js";
 
 // --- packed copies (net/packing/packer.h)
 // A link that brings fewer bytes a second is slow: one processor packs faster than that, with lz4

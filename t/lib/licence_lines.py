@@ -38,7 +38,7 @@ EXEMPT = {
     'settings of editors and tools': ('.*',),
 }
 
-SLASHES = ('.cc', '.h', '.c', '.cu', '.cuh', '.def', '.inc')
+SLASHES = ('.cc', '.js', '.h', '.c', '.cu', '.cuh', '.def', '.inc')
 
 
 def is_script(lines):
@@ -53,7 +53,9 @@ def exempt(path, lines):
 def comment(path):
     if path.endswith(SLASHES):
         return f'// {LINE}'
-    return f'/* {LINE} */' if path.endswith('.map') else f'# {LINE}'
+    if path.endswith('.html'):
+        return f'<!-- {LINE} -->'
+    return f'/* {LINE} */' if path.endswith(('.map', '.css')) else f'# {LINE}'
 
 
 def add(path, lines):
