@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The build: help, install, and what the shared objects need and export.
 . "$(dirname "$0")/lib/tap.sh"
-plan 38
+plan 39
 
 cd "$root" || bail "no $root"
 try 60 make help
