@@ -196,7 +196,7 @@ public:
     void close()
     {
         Code ignored;
-        stream_.socket().close(ignored);
+        (void)stream_.socket().close(ignored);
         if (auto tell = std::exchange(gone, nullptr)) tell();
     }
 
@@ -267,7 +267,7 @@ private:
     void end()
     {
         Code failed;
-        stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, failed);
+        (void)stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, failed);
         if (failed) return close();
         stream_.expires_after(std::chrono::seconds(1));
         listen_for_end();
@@ -344,8 +344,8 @@ void Server::State::let_in(asio::ip::tcp::socket socket)
         const auto plain = std::find_if(connections.begin(), connections.end(),
                                         [](auto &c) { return c->listens_to().empty(); });
         if (plain == connections.end()) return;
-        auto oldest = *plain;
-        oldest->close();
+        // It leaves the list, whose owner it may be.
+        std::shared_ptr<Connection>(*plain)->close();
     }
     auto connection = std::make_shared<Connection>(std::move(socket), serve, answering);
     const auto at = connections.insert(connections.end(), connection);
@@ -416,10 +416,10 @@ Result<int> Server::start(const std::string &address)
                      address.c_str());
     const asio::ip::tcp::endpoint at(ip, static_cast<unsigned short>(*port));
     auto &acceptor = state_->acceptor;
-    if (!failed) acceptor.open(at.protocol(), failed);
-    if (!failed) acceptor.set_option(asio::socket_base::reuse_address(true), failed);
-    if (!failed) acceptor.bind(at, failed);
-    if (!failed) acceptor.listen(asio::socket_base::max_listen_connections, failed);
+    if (!failed) (void)acceptor.open(at.protocol(), failed);
+    if (!failed) (void)acceptor.set_option(asio::socket_base::reuse_address(true), failed);
+    if (!failed) (void)acceptor.bind(at, failed);
+    if (!failed) (void)acceptor.listen(asio::socket_base::max_listen_connections, failed);
     if (failed)
         return error(ErrorKind::unavailable,
                      "cannot listen on %s: %s; --listen 127.0.0.1:0 takes any free port",
