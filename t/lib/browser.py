@@ -13,8 +13,10 @@ import base64
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.error
@@ -42,6 +44,8 @@ class Refused(Exception):
 
 class Browser:
     def __init__(self, width=1280, height=900):
+        # A test that ends this program ends the browser, too: close() runs.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         self.profile = tempfile.mkdtemp(prefix='rgpu-browser.')
         with socket.socket() as free:
             free.bind(('127.0.0.1', 0))
