@@ -1,23 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "web/site.h"
 
-#include <nlohmann/json.hpp>
-
-#include "util/log.h"
+#include "pool/messages/fields.h"
 
 namespace rgpu::web {
 namespace {
 
-using Json = nlohmann::json;
-
-std::string dumped(const Json &json)
-{
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 Answer refusal(int status, const Error &why)
 {
-    return text(status, dumped({{"error", why.text}}) + "\n");
+    return text(status, pool::dump({{"error", why.text}}) + "\n");
 }
 
 // JSON has no line ends of its own, which would end the data of an event.
@@ -89,7 +80,7 @@ std::string Site::pool_json(const Viewer &viewer, const std::vector<std::string>
 {
     std::string out = "{\"time\":" + std::to_string(seen_.time_ms) +
                       ",\"charts\":" + (pages_.has_charts() ? "true" : "false") +
-                      ",\"viewer\":" + dumped({{"user", viewer.user}, {"all", viewer.all}}) +
+                      ",\"viewer\":" + pool::dump({{"user", viewer.user}, {"all", viewer.all}}) +
                       ",\"servers\":[";
     for (size_t i = 0; i < servers.size(); ++i) out += (i ? "," : "") + servers[i];
     return out + "]}";

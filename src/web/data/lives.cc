@@ -3,13 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
-#include <nlohmann/json.hpp>
+#include "pool/messages/fields.h"
 
 namespace rgpu::web {
 namespace {
 
-using Json = nlohmann::json;
+using pool::Json;
 
 constexpr int64_t kFirstStep = 1000;  // ms
 
@@ -38,14 +39,9 @@ Sample together(const Sample &a, double a_ms, const Sample &b, double b_ms)
     return out;
 }
 
-std::string dumped(const Json &json)
-{
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 }  // namespace
 
-std::string Lives::name_of(const pool::LeaseUsage &usage)
+std::string Lives::job_of(const pool::LeaseUsage &usage)
 {
     return usage.owner.job.empty() ? usage.lease.substr(0, 8) : usage.owner.job;
 }
@@ -95,8 +91,6 @@ void Lives::Counted::grow(const Counted &from, const Counted &to)
 
 void Lives::look_at(Life &life, int64_t time_ms, const Leases &leases, const MemoryUsed &memory)
 {
-    // A number of Slurm's may come again for another user's job.
-    if (life.ended_ms && life.owner.uid != leases.front()->owner.uid) life = {};
     life.seen = true;
     life.ended_ms = 0;
     life.owner = leases.front()->owner;
@@ -137,11 +131,12 @@ void Lives::look_at(Life &life, int64_t time_ms, const Leases &leases, const Mem
 void Lives::look(int64_t time_ms, const std::vector<pool::LeaseUsage> &usages,
                  const MemoryUsed &memory)
 {
-    for (auto &[name, life] : lives_) life.seen = false;
-    std::map<std::string, Leases> jobs;
-    for (const pool::LeaseUsage &usage : usages) jobs[name_of(usage)].push_back(&usage);
-    for (const auto &[name, leases] : jobs) look_at(lives_[name], time_ms, leases, memory);
-    for (auto &[name, life] : lives_)
+    for (auto &[key, life] : lives_) life.seen = false;
+    std::map<Key, Leases> jobs;
+    for (const pool::LeaseUsage &usage : usages)
+        jobs[{job_of(usage), usage.owner.uid}].push_back(&usage);
+    for (const auto &[key, leases] : jobs) look_at(lives_[key], time_ms, leases, memory);
+    for (auto &[key, life] : lives_)
         if (!life.seen && !life.ended_ms) {
             life.ended_ms = time_ms;
             life.before.clear();
@@ -164,32 +159,41 @@ void Lives::forget_oldest()
     }
 }
 
+const Lives::Life *Lives::find(const std::string &job, const Viewer &viewer) const
+{
+    const auto rank = [](const Life &l) { return std::tuple(!l.ended_ms, l.ended_ms, l.since); };
+    const Life *found = nullptr;
+    for (auto at = lives_.lower_bound({job, 0}); at != lives_.end() && at->first.first == job; ++at)
+        if (viewer.sees(at->second.owner) && (!found || rank(*found) < rank(at->second)))
+            found = &at->second;
+    return found;
+}
+
 std::string Lives::json(const std::string &job, const Viewer &viewer) const
 {
-    const auto found = lives_.find(job);
-    if (found == lives_.end() || !viewer.sees(found->second.owner)) return "";
-    const Life &life = found->second;
+    const Life *const found = find(job, viewer);
+    if (!found) return "";
+    const Life &life = *found;
     Json samples = Json::array();
     for (const Sample &sample : life.samples) samples.push_back(json_of(sample));
     Json out = {{"job", job},
-                {"user", life.owner.user.empty() ? "uid " + std::to_string(life.owner.uid)
-                                                 : life.owner.user},
+                {"user", name_of(life.owner)},
                 {"slurm", !life.owner.job.empty()},
                 {"since", life.since},
                 {"gpus", life.gpus},
                 {"memory", life.memory},
                 {"samples", std::move(samples)}};
     if (life.ended_ms) out["ended"] = life.ended_ms / 1000;
-    return dumped(out);
+    return pool::dump(out);
 }
 
 std::string Lives::last_json(const Viewer &viewer) const
 {
     Json out = Json::object();
-    for (const auto &[name, life] : lives_)
-        if (!life.ended_ms && !life.samples.empty() && viewer.sees(life.owner))
-            out[name] = json_of(life.samples.back());
-    return dumped(out);
+    for (const auto &[key, life] : lives_)
+        if (!life.ended_ms && !life.samples.empty() && find(key.first, viewer) == &life)
+            out[key.first] = json_of(life.samples.back());
+    return pool::dump(out);
 }
 
 }  // namespace rgpu::web

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pool/messages/messages.h"
@@ -36,9 +37,10 @@ public:
               const MemoryUsed &memory);
 
     // The name of a lease's job here: Slurm's number, or of a program outside Slurm the lease's.
-    static std::string name_of(const pool::LeaseUsage &usage);
+    static std::string job_of(const pool::LeaseUsage &usage);
 
-    // A job with its samples as JSON; empty: there is none, or the viewer may not see it.
+    // A job with its samples as JSON; empty: there is none, or the viewer may not see it. Where
+    // users have had the same number, the one that runs, or else the last.
     //   {"job", "user", "slurm", "since", "ended", "gpus", "memory", "samples":
     //    [[time, use, blocked, throttled, network, in, out, memory], ...]}
     std::string json(const std::string &job, const Viewer &viewer) const;
@@ -73,7 +75,12 @@ private:
     static void add(Life &life, Sample sample, int64_t length_ms);
     void forget_oldest();
 
-    std::map<std::string, Life> lives_;
+    const Life *find(const std::string &job, const Viewer &viewer) const;
+
+    // By job and uid. Slurm's numbers come again for other users, and a server may say of a lease
+    // that it is of any job: so nobody's life has leases of another user.
+    using Key = std::pair<std::string, uint32_t>;
+    std::map<Key, Life> lives_;
 };
 
 }  // namespace rgpu::web

@@ -5,12 +5,12 @@
 #include <cmath>
 #include <cstdlib>
 
-#include <nlohmann/json.hpp>
+#include "pool/messages/fields.h"
 
 namespace rgpu::web {
 namespace {
 
-using Json = nlohmann::json;
+using pool::Json;
 
 // Whole percents and mebibytes: what nobody sees change is not sent again.
 int percent(double part) { return static_cast<int>(std::lround(100 * part)); }
@@ -32,7 +32,7 @@ void add_owner(Json &holder, const pool::Lease &lease, const Viewer &viewer)
 {
     const pool::Owner &owner = lease.owner;
     holder["lease"] = lease.id.substr(0, 8);
-    holder["user"] = owner.user.empty() ? "uid " + std::to_string(owner.uid) : owner.user;
+    holder["user"] = name_of(owner);
     holder["since"] = lease.granted_at;
     if (!viewer.user.empty() && owner.uid == viewer.uid) holder["mine"] = true;
     if (!owner.job.empty()) {
@@ -121,7 +121,7 @@ std::string server_json(const ServerSeen &server, const Viewer &viewer)
         for (const pool::GpuState &gpu : server.inventory->gpus)
             out["gpus"].push_back(gpu_json(server, gpu, viewer));
     }
-    return out.dump(-1, ' ', false, Json::error_handler_t::replace);
+    return pool::dump(out);
 }
 
 }  // namespace rgpu::web

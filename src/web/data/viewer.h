@@ -9,6 +9,11 @@
 
 namespace rgpu::web {
 
+inline std::string name_of(const pool::Owner &owner)
+{
+    return owner.user.empty() ? "uid " + std::to_string(owner.uid) : owner.user;
+}
+
 struct Viewer {
     std::string user;  // empty: whoever has the token, where nobody names users
     uint32_t uid = 0;  // with user

@@ -102,6 +102,20 @@ Test(lives, a_user_is_told_of_his_own)
     cr_assert_eq(lives.json("18", admin), "");
 }
 
+Test(lives, no_server_gives_a_job_to_another_user)
+{
+    Lives lives;
+    pool::LeaseUsage foreign = lease(0);
+    foreign.lease = std::string(32, 'b');
+    foreign.owner.uid = 1002;
+    lives.look(1000, {foreign, lease(1)}, {});
+    lives.look(3000, {foreign, lease(2)}, {});
+    const Viewer alice{"alice", 1001, false}, bob{"bob", 1002, false};
+    cr_assert_eq(json::parse(lives.json("17", alice))["samples"][0][1], 50.0);
+    cr_assert_eq(json::parse(lives.json("17", bob))["samples"][0][1], 0.0);
+    cr_assert_eq(json::parse(lives.last_json(bob))["17"][1], 0.0);
+}
+
 Test(lives, a_lease_that_begins_anew_is_no_negative_use)
 {
     Lives lives;
