@@ -88,14 +88,7 @@ private:
     static bool waits(const PoolJob &job)
     {
         return job.licences.sum &&
-               (job.waits() || (job.state == "CONFIGURING" && !note_of(job).empty()));
-    }
-
-    // What its prolog wrote into its AdminComment.
-    static std::string note_of(const PoolJob &job)
-    {
-        const size_t at = job.comment.rfind("rgpu: ");
-        return at == std::string::npos ? "" : job.comment.substr(at + 6);
+               (job.waits() || (job.state == "CONFIGURING" && !job.prolog_note().empty()));
     }
 
     static std::string not_waiting(const PoolJob &job)
@@ -113,7 +106,7 @@ private:
     {
         const PoolJob &job = told.job;
         told.obstacle = slurm::obstacle_of(job.reason);
-        told.why = job.waits() ? slurm::explain(told.obstacle, job.reason) : note_of(job);
+        told.why = job.waits() ? slurm::explain(told.obstacle, job.reason) : job.prolog_note();
         auto all = queue({});
         if (!all) return std::move(all).error();
         for (PoolJob &other : *all)

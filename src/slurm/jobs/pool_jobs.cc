@@ -23,6 +23,13 @@ int64_t parse_time(std::string_view text)
 
 }  // namespace
 
+std::string PoolJob::prolog_note() const
+{
+    constexpr std::string_view kOurs = "rgpu: ";
+    const size_t at = comment.rfind(kOurs);
+    return at == std::string::npos ? "" : comment.substr(at + kOurs.size());
+}
+
 unsigned PoolJob::share() const
 {
     const unsigned long each = static_cast<unsigned long>(gpus) * nodes;

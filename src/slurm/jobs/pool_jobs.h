@@ -29,6 +29,9 @@ struct PoolJob {
     // Hundredths of each GPU; 100 where that cannot be told.
     unsigned share() const;
     bool waits() const { return state == "PENDING"; }
+    // What its prolog wrote into its AdminComment for a job that Slurm has started and that waits
+    // for GPUs there; empty: nothing.
+    std::string prolog_note() const;
     bool holds() const
     {
         return state == "RUNNING" || state == "CONFIGURING" || state == "COMPLETING" ||

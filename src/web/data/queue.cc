@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "web/data/queue.h"
 
-#include <nlohmann/json.hpp>
-
+#include "pool/messages/fields.h"
 #include "slurm/jobs/alternatives.h"
 #include "slurm/jobs/missing.h"
 
 namespace rgpu::web {
 namespace {
 
-using Json = nlohmann::json;
-
-// What its prolog wrote for a job that Slurm has started and that waits there.
-std::string note_of(const slurm::PoolJob &job)
-{
-    const size_t at = job.comment.rfind("rgpu: ");
-    return at == std::string::npos ? "" : job.comment.substr(at + 6);
-}
+using pool::Json;
 
 Queue::Entry entry_of(slurm::PoolJob job, const pool::Inventories &pool)
 {
@@ -27,7 +19,7 @@ Queue::Entry entry_of(slurm::PoolJob job, const pool::Inventories &pool)
         for (auto &[options, meaning] : slurm::alternatives(job, pool))
             entry.alternatives.emplace_back(std::move(options), std::move(meaning));
     } else if (job.state == "CONFIGURING") {
-        entry.why = note_of(job);
+        entry.why = job.prolog_note();
     }
     entry.job = std::move(job);
     return entry;
@@ -77,7 +69,7 @@ std::string queue_json(const Queue &queue, const Viewer &viewer)
     Json out = {{"jobs", std::move(jobs)}};
     if (!queue.failure.empty()) out["failure"] = queue.failure;
     if (queue.sold) out["sold"] = queue.sold, out["taken"] = queue.taken;
-    return out.dump(-1, ' ', false, Json::error_handler_t::replace);
+    return pool::dump(out);
 }
 
 }  // namespace rgpu::web
