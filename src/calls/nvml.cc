@@ -2,6 +2,7 @@
 #include "calls/nvml.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 
 namespace rgpu::calls {
@@ -32,6 +33,17 @@ std::vector<NvmlParameter> nvml_parameters(std::string_view text)
         else
             all.push_back({c, 0});
     return all;
+}
+
+std::vector<uint64_t> nvml_numbers(const NvmlFunction &f)
+{
+    std::vector<uint64_t> all;
+    const char *next = f.software.data();  // a literal: strtoull() ends with it
+    for (char *end = nullptr;; next = end) {
+        const uint64_t number = strtoull(next, &end, 10);
+        if (end == next) return all;
+        all.push_back(number);
+    }
 }
 
 }  // namespace rgpu::calls

@@ -12,7 +12,8 @@
 //   fN    how many by value, and a pointer to N bytes each, which go both ways
 //
 // What a software GPU answers is a number for each pointer ("0 0"), "-" for
-// NVML_ERROR_NOT_SUPPORTED, or "*" where worker/host/nvml_software.cc has a function for it.
+// NVML_ERROR_NOT_SUPPORTED, or "*" where a function answers it: in worker/host/nvml_software.cc for
+// programs on other hosts, in softgpu/nvml/answers.cc for those beside the software GPU.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +37,9 @@ const NvmlFunction *find_nvml(std::string_view name);
 
 // Of a line's text, in order.
 std::vector<NvmlParameter> nvml_parameters(std::string_view text);
+
+// The numbers that a software GPU answers, in order; none where it answers no numbers.
+std::vector<uint64_t> nvml_numbers(const NvmlFunction &);
 
 // How much of lists and structs crosses the wire.
 inline constexpr uint32_t kMostNvmlBytes = 1 << 16;

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 #include "calls/nvml.h"
+#include "calls/uuid.h"
 #include "softgpu/nvml/devices.h"
 
 #define EXPORT extern "C" [[gnu::visibility("default")]]
@@ -32,17 +34,11 @@ int give_text(char *out, unsigned room, const char *text)
     return kNvmlSuccess;
 }
 
-// "GPU-8ec2c1a7-...", as NVML writes them.
-bool uuid_text(int device, char (&text)[48])
+// Empty where the driver does not tell it.
+std::string uuid_of(int device)
 {
     CUuuid uuid;
-    if (driver().uuid(&uuid, device)) return false;
-    int at = snprintf(text, sizeof text, "GPU-");
-    for (int i = 0; i < 16; ++i)
-        at += snprintf(text + at, sizeof text - static_cast<size_t>(at), "%s%02x",
-                       i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-                       static_cast<unsigned char>(uuid.bytes[i]));
-    return true;
+    return driver().uuid(&uuid, device) ? "" : uuid_text(uuid);
 }
 
 template <class Matches> int find(Handle *out, const Matches &matches)
@@ -153,8 +149,8 @@ EXPORT int nvmlDeviceGetHandleByUUID(const char *text, Handle *out)
 {
     if (!text) return kNvmlInvalidArgument;
     return find(out, [&](int device) {
-        char uuid[48];
-        return uuid_text(device, uuid) && strcmp(uuid, text) == 0;
+        const std::string uuid = uuid_of(device);
+        return !uuid.empty() && uuid == text;
     });
 }
 
@@ -174,9 +170,9 @@ EXPORT int nvmlDeviceGetName(Handle handle, char *out, unsigned room)
 }
 EXPORT int nvmlDeviceGetUUID(Handle handle, char *out, unsigned room)
 {
-    char uuid[48];
     if (const int bad = check(handle)) return bad;
-    return uuid_text(*device_of(handle), uuid) ? give_text(out, room, uuid) : int{kNvmlUnknown};
+    const std::string uuid = uuid_of(*device_of(handle));
+    return uuid.empty() ? int{kNvmlUnknown} : give_text(out, room, uuid.c_str());
 }
 
 EXPORT int nvmlDeviceGetPciInfo_v3(Handle handle, PciInfo *out)

@@ -2,8 +2,8 @@
 // Every function of NVML (calls/nvml.def). Here are those that answer what the table says of a
 // software GPU; those of answers.cc take the place of weak ones.
 #include <array>
-#include <cstdlib>
 #include <cstring>
+#include <vector>
 
 #include "calls/nvml.h"
 #include "softgpu/nvml/devices.h"
@@ -25,15 +25,14 @@ int answer(const NvmlFunction &f, Word device, const Words &words)
     if (const int bad = check(reinterpret_cast<Handle>(device))) return bad;
     const std::string_view text = f.software;
     if (text == "*" || text == "-") return kNvmlNotSupported;
-    const char *next = text.data();
-    size_t at = 0;
+    const std::vector<uint64_t> numbers = nvml_numbers(f);
+    size_t at = 0, given = 0;
     for (const NvmlParameter &p : nvml_parameters(f.parameters)) {
         const Word word = words[at++];
         if (p.kind != 'o') continue;
         if (!word) return kNvmlInvalidArgument;
-        char *end = nullptr;
-        const uint64_t value = strtoull(next, &end, 10);
-        next = end;
+        const uint64_t value = given < numbers.size() ? numbers[given] : 0;
+        given++;
         auto *out = reinterpret_cast<uint8_t *>(word);
         memset(out, 0, p.bytes);
         memcpy(out, &value, p.bytes < sizeof value ? p.bytes : sizeof value);

@@ -87,12 +87,9 @@ int answer_software(NvmlCall &call)
         for (const auto &one : kAnswers)
             if (one.name == call.function->name) return one.answer(call);
     if (text == "*" || text == "-") return kNvmlNotSupported;
-    const char *next = text.data();
-    for (NvmlBuffer &b : call.buffers) {
-        char *end = nullptr;
-        b.set(strtoull(next, &end, 10));
-        next = end;
-    }
+    const std::vector<uint64_t> numbers = calls::nvml_numbers(*call.function);
+    for (size_t i = 0; i < call.buffers.size(); i++)
+        call.buffers[i].set(i < numbers.size() ? numbers[i] : 0);
     return kNvmlSuccess;
 }
 
