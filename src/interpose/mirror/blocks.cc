@@ -72,8 +72,8 @@ bool is_segment_place(const Mirror &st, uint64_t address, uint64_t bytes)
     return variable == st.variable_pages.end() || variable->first >= address + bytes;
 }
 
-// All of a variable is written here when it is found, and again beside it: a server that lies about
-// its size takes no more of this process's memory.
+// The largest managed variable. The process writes all of it as soon as it has found it, and keeps
+// a twin of the same size. The server says the size, and may lie.
 constexpr size_t kMostVariable = size_t{2} << 30;
 
 // Memory of this process at addresses that the server has given. False when something else is
@@ -519,9 +519,9 @@ CUresult adopt(CUdeviceptr address, size_t bytes, HandleId owner)
     if (holding(st, address)) return CUDA_SUCCESS;
     if (!is_place(st, address, bytes)) return CUDA_ERROR_UNKNOWN;
     if (bytes > kMostVariable) {
-        say("a managed variable of %zu bytes: this program can have those of up to 2 GiB; let it "
-            "call cuMemAllocManaged instead",
-            bytes);
+        say("a managed variable has %zu bytes, and %zu are the most; allocate that memory with "
+            "cudaMallocManaged instead",
+            bytes, kMostVariable);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     Block b;

@@ -407,7 +407,7 @@ CUresult Bands::reserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdevi
                         unsigned long long flags)
 {
     if (!out) return CUDA_ERROR_INVALID_VALUE;
-    if (out && bytes && bytes % Band::kPage == 0 && !flags &&
+    if (bytes && bytes % Band::kPage == 0 && !flags &&
         (!alignment || std::has_single_bit(alignment))) {
         std::lock_guard lock(mutex_);
         uint64_t address = 0;

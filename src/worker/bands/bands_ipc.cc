@@ -84,7 +84,7 @@ CUresult Bands::get_ipc_handle(CUipcMemHandle *out, CUdeviceptr address)
 {
     if (!out) return CUDA_ERROR_INVALID_VALUE;
     std::unique_lock lock(mutex_);
-    const auto block = out ? block_at(address) : std::nullopt;
+    const auto block = block_at(address);
     if (block && block->owner == kNobody) return CUDA_ERROR_INVALID_VALUE;
     if (!block) {
         const bool is_empty = band_ && band_->contains(address);
