@@ -35,7 +35,7 @@ constexpr uint8_t kStored = 4;  // no sequence, which says of a part that it is 
 constexpr uint8_t kHuge = 8;    // the length is more than any call's
 // Of the first frame: Victim::How, and what the driver answers. Looking ahead costs milliseconds:
 // few inputs ask for that.
-constexpr uint8_t kLent = 0x10, kWay = 0xe0, kLookedAhead = 0xa0, kDriverFails = 0xc0;
+constexpr uint8_t kLent = 0x10, kFirst = 0xe0, kLookedAhead = 0xa0, kDriverFails = 0xc0;
 
 TableCalls &table()
 {
@@ -43,8 +43,8 @@ TableCalls &table()
     return fuzz::table_calls(wire);
 }
 
-// A few descriptors: what has a name is never closed here. Those that the recorder makes up may be
-// ours.
+// Gives out 64 descriptors in all, as the worker keeps each for ever here. The recorder itself
+// makes numbers up, which may be descriptors of this process.
 CUresult export_some(void *to)
 {
     static std::atomic<int> left = 64;
@@ -124,15 +124,19 @@ Bytes with_head(Head head, const Bytes &body)
     return frame;
 }
 
+// In the context that the table's calls are made in.
+Bytes in_context(uint16_t type, unsigned flags, const Bytes &body, uint8_t how = 0)
+{
+    const auto context = static_cast<uint16_t>(table().made.front().call.header.value);
+    return with_head({type, static_cast<uint8_t>(flags), how, 0, context}, body);
+}
+
 Bytes good_frame(fuzz::Chance &random)
 {
     const auto flags = static_cast<uint8_t>(random() % 8);
     if (random() % 4 == 0) {
         const fuzz::Made made = fuzz::hand_frame(table(), random);
-        const Frame &any = table().made.front().call;
-        return with_head({made.type, flags, made.in_table ? uint8_t{0} : kAny, 0,
-                          static_cast<uint16_t>(any.header.value)},
-                         made.body);
+        return in_context(made.type, flags, made.body, made.in_table ? uint8_t{0} : kAny);
     }
     const Frame &frame = table().made[random() % table().made.size()].call;
     return with_head({frame.header.type,
@@ -141,8 +145,8 @@ Bytes good_frame(fuzz::Chance &random)
                      frame.body);
 }
 
-// A call that may have to wait for what is under way.
-Bytes behind_that(fuzz::Chance &random)
+// A call that may have to wait for a copy or a host function in front of it.
+Bytes call_that_waits(fuzz::Chance &random)
 {
     using enum CallId;
     static constexpr CallId kWaiting[] = {
@@ -160,8 +164,8 @@ Bytes behind_that(fuzz::Chance &random)
     return good_frame(random);
 }
 
-// What calls find that come behind it: a copy that is under way, or a host function.
-Bytes something_under_way(fuzz::Chance &random)
+// A copy or a host function, which later calls may find unfinished.
+Bytes copy_or_host_function(fuzz::Chance &random)
 {
     Bytes body;
     wire::Writer w(body);
@@ -174,9 +178,7 @@ Bytes something_under_way(fuzz::Chance &random)
     else
         wire::HostFunction{wire::HostFunctionStep::enqueue, stream, 1 + random() % 4}.write(w);
     const CallId id = copy ? CallId::cuMemcpyDtoHAsync_v2 : CallId::cuLaunchHostFunc;
-    return with_head({static_cast<uint16_t>(id), static_cast<uint8_t>(copy ? wire::kWantsReply : 0),
-                      0, 0, static_cast<uint16_t>(table().made.front().call.header.value)},
-                     body);
+    return in_context(static_cast<uint16_t>(id), copy ? wire::kWantsReply : 0, body);
 }
 
 // The client packs from now on.
@@ -216,32 +218,30 @@ void change_inside(Bytes &frame, fuzz::Chance &random)
     frame = with_head(head, body);
 }
 
-// Memory of the GPU is written.
-Bytes copy_of_some(fuzz::Chance &random)
+// A few bytes are copied to the GPU.
+Bytes copy_to_device(fuzz::Chance &random)
 {
     Bytes body;
     wire::Writer w(body);
     const size_t bytes = 1 + random() % 64;
     wire::CopyTarget{recorder::kMemory, bytes, calls::kNoHandle}.write(w);
     body.resize(body.size() + bytes);
-    return with_head({static_cast<uint16_t>(CallId::cuMemcpyHtoDAsync_v2), 0, 0, 0,
-                      static_cast<uint16_t>(table().made.front().call.header.value)},
-                     body);
+    return in_context(static_cast<uint16_t>(CallId::cuMemcpyHtoDAsync_v2), 0, body);
 }
 
-// Another way to come, or a length that is none.
-void change_way(std::vector<Bytes> &frames, size_t at, fuzz::Chance &random)
+// The input comes in another way (Victim::How), meets a driver that fails, or lies about a length.
+void change_how(std::vector<Bytes> &frames, size_t at, fuzz::Chance &random)
 {
     const unsigned which = random() % 64;
-    if (which < 16) frames.insert(frames.begin(), copy_of_some(random));
+    if (which < 16) frames.insert(frames.begin(), copy_to_device(random));
     Bytes &frame = frames[which < 32 ? 0 : at];
     Head head;
     memcpy(&head, frame.data(), sizeof head);
     if (which < 31)
         head.how ^= kLent;
     else if (which == 31)
-        head.how =
-            static_cast<uint8_t>((head.how & ~kWay) | (random() % 4 ? kDriverFails : kLookedAhead));
+        head.how = static_cast<uint8_t>((head.how & ~kFirst) |
+                                        (random() % 4 ? kDriverFails : kLookedAhead));
     else
         head.how ^= which < 48 ? kHuge : kLies;
     memcpy(frame.data(), &head, sizeof head);
@@ -273,13 +273,14 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t bytes, size_t mo
         if (random() % 2) frames.insert(frames.begin(), agreement());
         break;
     case 4: frames.erase(frames.begin() + static_cast<ptrdiff_t>(at)); break;
-    case 6:
-        frames.insert(frames.begin() + static_cast<ptrdiff_t>(at), behind_that(random));
-        if (random() % 2)
-            frames.insert(frames.begin() + static_cast<ptrdiff_t>(at), something_under_way(random));
-        break;
-    case 7: change_way(frames, at, random); break;
     case 5: return LLVMFuzzerMutate(data, bytes, most);
+    case 6:
+        frames.insert(frames.begin() + static_cast<ptrdiff_t>(at), call_that_waits(random));
+        if (random() % 2)
+            frames.insert(frames.begin() + static_cast<ptrdiff_t>(at),
+                          copy_or_host_function(random));
+        break;
+    case 7: change_how(frames, at, random); break;
     default: change_inside(frames[at], random);
     }
     return join(frames, data, most);
@@ -299,10 +300,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         const auto type = static_cast<uint16_t>(any ? head.type : head.type % calls::kCallCount);
         const auto said = static_cast<uint32_t>(head.how & kLies ? head.bytes : body) |
                           (head.how & kHuge ? 1u << 28 : 0);
-        if (!sequence) fails = (head.how & kWay) == kDriverFails;
-        if (!sequence++)
+        if (!sequence++) {
+            fails = (head.how & kFirst) == kDriverFails;
             how = (head.how & kLent ? Victim::lent : 0u) |
-                  ((head.how & kWay) == kLookedAhead ? Victim::looked_ahead : 0u);
+                  ((head.how & kFirst) == kLookedAhead ? Victim::looked_ahead : 0u);
+        }
         recorder::add(stream, wire::FrameHeader{said, type, static_cast<uint16_t>(head.flags & 7),
                                                 head.how & kStored ? 0 : sequence, head.context});
         recorder::add(stream, frame.data() + sizeof head, body);

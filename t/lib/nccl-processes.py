@@ -4,19 +4,13 @@
 Prints a line for each size whose values are wrong, and "right" at the end.
 """
 import ctypes
-import os
 import sys
-import tempfile
-import time
 
+import nccl_ranks
 import numpy as np
 
 RANKS = 2
 FLOAT, SUM = 7, 0  # ncclDataType_t, ncclRedOp_t
-
-
-class UniqueId(ctypes.Structure):
-    _fields_ = [('bytes', ctypes.c_char * 128)]
 
 
 class Rank:
@@ -32,26 +26,16 @@ class Rank:
         self.communicator = ctypes.c_void_p()
         self.check(
             self.nccl.ncclCommInitRank(
-                ctypes.byref(self.communicator), RANKS, self.unique_id(path), rank
+                ctypes.byref(self.communicator),
+                RANKS,
+                nccl_ranks.unique_id(self.nccl, rank, path, self.check),
+                rank,
             )
         )
 
     def check(self, result):
         if result:
             sys.exit(f'rank {self.rank}: {result}: {self.nccl.ncclGetLastError(None)}')
-
-    def unique_id(self, path):
-        unique = UniqueId()
-        if self.rank == 0:
-            self.check(self.nccl.ncclGetUniqueId(ctypes.byref(unique)))
-            with open(path + '~', 'wb') as f:
-                f.write(bytes(unique))
-            os.rename(path + '~', path)
-        while not os.path.exists(path):
-            time.sleep(0.05)
-        with open(path, 'rb') as f:
-            ctypes.memmove(ctypes.byref(unique), f.read(), 128)
-        return unique
 
     def all_reduce(self, count):
         values = (np.arange(count) % 100).astype(np.float32)
@@ -82,20 +66,4 @@ def run(number, path):
     return failed
 
 
-def main():
-    with tempfile.TemporaryDirectory() as folder:
-        children = []
-        for rank in range(RANKS):
-            child = os.fork()
-            if child == 0:
-                try:
-                    os._exit(run(rank, folder + '/id'))
-                except BaseException as why:
-                    print(why, flush=True)
-                    os._exit(1)
-            children.append(child)
-        ends = [os.waitpid(child, 0)[1] for child in children]
-    print('right' if not any(ends) else ends)
-
-
-main()
+nccl_ranks.run(RANKS, run)

@@ -6,17 +6,12 @@ NCCL is the one that PyTorch's environment has. NCCL_DEBUG=INFO says what it did
 """
 import ctypes
 import glob
-import os
 import site
 import sys
-import tempfile
-import time
+
+import nccl_ranks
 
 RANKS = 2
-
-
-class UniqueId(ctypes.Structure):
-    _fields_ = [('bytes', ctypes.c_char * 128)]
 
 
 def join(rank, path):
@@ -25,16 +20,11 @@ def join(rank, path):
 
     nccl = ctypes.CDLL(library)
     nccl.ncclGetLastError.restype = ctypes.c_char_p
-    unique = UniqueId()
-    if rank == 0:
-        assert nccl.ncclGetUniqueId(ctypes.byref(unique)) == 0
-        with open(path + '~', 'wb') as f:
-            f.write(bytes(unique))
-        os.rename(path + '~', path)
-    while not os.path.exists(path):
-        time.sleep(0.05)
-    with open(path, 'rb') as f:
-        ctypes.memmove(ctypes.byref(unique), f.read(), 128)
+
+    def check(result):
+        assert result == 0, result
+
+    unique = nccl_ranks.unique_id(nccl, rank, path, check)
     torch.cuda.set_device(rank)
     torch.zeros(1).cuda()
     communicator = ctypes.c_void_p()
@@ -44,16 +34,4 @@ def join(rank, path):
     return result
 
 
-def main():
-    with tempfile.TemporaryDirectory() as folder:
-        children = []
-        for rank in range(RANKS):
-            child = os.fork()
-            if child == 0:
-                os._exit(join(rank, folder + '/id'))
-            children.append(child)
-        ends = [os.waitpid(child, 0)[1] for child in children]
-    print('right' if not any(ends) else ends)
-
-
-main()
+nccl_ranks.run(RANKS, join)
