@@ -33,7 +33,8 @@ like "$head" "Content-Security-Policy: default-src 'none'; script-src 'self'; st
     "its scripts and styles are this server's alone"
 like "$head" "frame-ancestors 'none'" "... and no other site can frame it"
 like "$head" 'X-Content-Type-Options: nosniff' "... nor does a browser guess what a file is"
-for file in style.css icon.svg app.js stream.js words.js pool.js queue.js job.js charts.js; do
+for file in style.css icon.svg app.js stream.js words.js pool.js queue.js history.js job.js \
+    charts.js; do
     get /$file
     is "$code" 200 "$file"
 done

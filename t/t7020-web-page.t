@@ -27,7 +27,11 @@ clients "gpu1=$control"
 printf 'a-token-of-the-test-that-is-long-enough' > "$T/token"
 chmod 600 "$T/token"
 port=$(free_port)
-printf '[web]\ntoken_file = "%s"\n' "$T/token" >> "$T/rgpu.conf"
+mkdir "$T/history"
+# GPUs, held, in use, memory, held, used, drained, and what jobs wait for:
+python3 "$py/history_ring.py" "$T/history/server-gpu1.ring" 2 1.5 0.25 2e9 1e9 3e8 1 0
+python3 "$py/history_ring.py" "$T/history/queue.ring" 0 0 0 0 0 0 0 6
+printf '[web]\ntoken_file = "%s"\nhistory = "%s"\n' "$T/token" "$T/history" >> "$T/rgpu.conf"
 web live --listen "127.0.0.1:$port"
 browser
 cell() { echo "/^$2/.test(document.querySelectorAll('.gpu')[$1]?.innerText)"; }
@@ -41,6 +45,23 @@ sees "... which it says" '/needs the token/.test(document.getElementById("refuse
 sees "the right one" '!type a-token-of-the-test-that-is-long-enough'
 sees "... and entered" '!key Enter'
 sees "... shows the pool" "$(cell 1 free)"
+
+sees "the history" '!click nav a[href="#history"]'
+drawn() { echo "[...document.querySelectorAll('.chart:not([hidden]) canvas')].filter((c) => new Set(
+    c.getContext('2d').getImageData(0, 0, c.width, c.height).data).size > 8).length === $1"; }
+says() { echo "/$1/.test(document.querySelector('.chart:nth-child($2) .now')?.innerText)"; }
+sees "... has three charts, drawn" "$(drawn 3)"
+sees "... with the GPUs of the pool" "$(says 'there 2, held 1.5, in use 0.3, drained 1' 1)"
+sees "... and those that jobs wait for" "$(says 'wait for 6' 3)"
+sees "... a day alone, where there is no Prometheus" \
+    '[...document.querySelectorAll(".tools button:not([hidden])")].map((b) => b.innerText)
+        .join() === "Day"'
+sees "one server is chosen" '(() => { const server = document.querySelector("select");
+    server.value = "gpu1"; server.dispatchEvent(new Event("change")); return true; })()'
+sees "... for which nobody waits" "$(drawn 2)"
+sees "a picture" "!shot history"
+readable "the history"
+sees "the pool again" '!click nav a[href="#pool"]'
 
 "$rgpu" drain gpu1:1 --reason 'new fans' > "$T/drained"
 sees "a GPU that is drained" "$(cell 1 'drained: new fans')"

@@ -134,6 +134,8 @@ struct WebConfig {
     std::string token_file;   // empty: a new token at each start
     std::vector<std::string> hosts;
     std::string chart_library = defaults::kChartLibrary;
+    std::string history;     // a folder; empty: in memory
+    std::string prometheus;  // its address; empty: there is none
 };
 
 struct Config {

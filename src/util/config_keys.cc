@@ -498,6 +498,16 @@ std::vector<ConfigKey> keys()
          .name = "chart_library",
          .help = "Chart.js 3, for the page's charts; where it is missing, there are none.",
          .field = FIELD(web, chart_library)},
+        {.table = "web",
+         .name = "history",
+         .help = "A folder for the pool's last day, which the page shows; it is made where it is "
+                 "missing. Empty: it is kept in memory until rgpu web ends.",
+         .field = FIELD(web, history)},
+        {.table = "web",
+         .name = "prometheus",
+         .help = "A Prometheus that scrapes the servers, like \"http://localhost:9090\": the page "
+                 "shows weeks and months by it. Empty: a day alone.",
+         .field = FIELD(web, prometheus)},
     };
 }
 

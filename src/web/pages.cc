@@ -22,6 +22,7 @@ EMBEDDED(stream, "stream.js")
 EMBEDDED(words, "words.js")
 EMBEDDED(pool, "pool.js")
 EMBEDDED(queue, "queue.js")
+EMBEDDED(history, "history.js")
 EMBEDDED(job, "job.js")
 EMBEDDED(charts, "charts.js")
 
@@ -42,6 +43,7 @@ const File kFiles[] = {
     {"/words.js", kScript, rgpu_web_words, rgpu_web_words_end},
     {"/pool.js", kScript, rgpu_web_pool, rgpu_web_pool_end},
     {"/queue.js", kScript, rgpu_web_queue, rgpu_web_queue_end},
+    {"/history.js", kScript, rgpu_web_history, rgpu_web_history_end},
     {"/job.js", kScript, rgpu_web_job, rgpu_web_job_end},
     {"/charts.js", kScript, rgpu_web_charts, rgpu_web_charts_end},
 };

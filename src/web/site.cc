@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "web/site.h"
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "pool/messages/fields.h"
 
 namespace rgpu::web {
@@ -20,7 +23,8 @@ std::string event(const char *name, const std::string &json)
 }  // namespace
 
 Site::Site(const Config &config, Access access, pool::Client client, Tool tool, Pace pace)
-    : access_(std::move(access)), pages_(config.web.chart_library),
+    : access_(std::move(access)), pages_(config.web.chart_library), history_(config.web.history),
+      past_(config.web.prometheus),
       watcher_(std::move(client), std::move(tool), pace.watched, pace.unwatched,
                [this](const Seen &seen) { heard(seen); }),
       server_({[this](const Asked &asked) { return answer(asked); },
@@ -32,8 +36,12 @@ Site::~Site() { stop(); }
 
 Result<int> Site::start(const std::string &address)
 {
+    if (Result<void> good = history_.check(); !good) return good.error();
+    if (Result<void> good = past_.check(); !good) return good.error();
     Result<int> port = server_.start(address);
-    if (port) watcher_.start();
+    if (!port) return port;
+    watcher_.start();
+    past_.start();
     return port;
 }
 
@@ -41,6 +49,7 @@ void Site::stop()
 {
     server_.stop();
     watcher_.stop();
+    past_.stop();
 }
 
 Answer Site::answer(const Asked &asked)
@@ -60,6 +69,7 @@ Answer Site::answer_to(const Viewer &viewer, const Asked &asked)
     if (asked.path == "/v1/pool") return text(200, pool_json(viewer, servers_for(viewer)) + "\n");
     if (asked.path == "/v1/queue") return text(200, queue_json(seen_.queue, viewer) + "\n");
     if (asked.path == "/v1/job") return job(viewer, asked);
+    if (asked.path == "/v1/history") return history(asked);
     if (asked.path == "/v1/events") {
         Answer stream = text(200, "", "text/event-stream");
         stream.stream = viewer.stream();
@@ -100,6 +110,35 @@ Answer Site::job(const Viewer &viewer, const Asked &asked) const
     return text(200, life + "\n");
 }
 
+Answer Site::history(const Asked &asked)
+{
+    const std::string server = asked.parameter("server"), days_text = asked.parameter("days");
+    const auto named = [&](const ServerSeen &s) { return s.name == server; };
+    const auto seen = std::find_if(seen_.servers.begin(), seen_.servers.end(), named);
+    if (!server.empty() && seen == seen_.servers.end())
+        return refusal(404, error(ErrorKind::unsupported, "rgpu.conf has no server of that name"));
+    const int days = days_text.empty() ? 1 : atoi(days_text.c_str());
+    if (days < 1 || days > (past_.is_there() ? Past::kMostDays : 1))
+        return refusal(400, past_.is_there()
+                                ? error(ErrorKind::invalid, "days: from 1 to %d", Past::kMostDays)
+                                : error(ErrorKind::invalid,
+                                        "days: 1; more are known where [web] prometheus is set"));
+    std::vector<Point> points;
+    if (days == 1) {
+        points = history_.day(server, seen_.time_ms);
+    } else {
+        // What a server is called in its metrics, which is its own name.
+        const bool has_name = !server.empty() && seen->inventory;
+        auto found = past_.find(has_name ? seen->inventory->name : server, days);
+        if (!found) return text(202, "{}\n");
+        if (!*found) return refusal(502, found->error());
+        points = std::move(**found);
+    }
+    return text(200, "{\"days\":" + std::to_string(days) + ",\"most_days\":" +
+                         std::to_string(past_.is_there() ? Past::kMostDays : 1) +
+                         ",\"points\":" + points_json(points, History::kStepMs * days) + "}\n");
+}
+
 std::shared_ptr<const std::string> Site::first(const std::string &stream)
 {
     std::lock_guard lock(mutex_);
@@ -133,6 +172,7 @@ void Site::heard(const Seen &seen)
             for (const pool::TenantShare &tenant : server.sharing->gpus[i].tenants)
                 memory[tenant.lease] += tenant.memory_used;
     lives_.look(seen.time_ms, seen.usages, memory);
+    history_.look(seen);
     for (auto &[stream, audience] : audiences_) tell(stream, audience);
 }
 

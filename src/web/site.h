@@ -15,7 +15,9 @@
 #include "util/config.h"
 #include "util/result.h"
 #include "web/access.h"
+#include "web/data/history.h"
 #include "web/data/lives.h"
+#include "web/data/past.h"
 #include "web/data/watcher.h"
 #include "web/http/server.h"
 #include "web/pages.h"
@@ -32,7 +34,8 @@ public:
     Site(const Config &config, Access access, pool::Client client, Tool tool, Pace pace);
     ~Site();
 
-    // Serves the page; returns the port.
+    // Serves the page; returns the port. Fails also with `invalid` where what rgpu.conf says of the
+    // history is no good.
     Result<int> start(const std::string &address);
     void stop();
     bool has_charts() const { return pages_.has_charts(); }
@@ -52,6 +55,7 @@ private:
     void heard(const Seen &seen);
     void tell(const std::string &stream, Audience &audience);
     Answer job(const Viewer &viewer, const Asked &asked) const;
+    Answer history(const Asked &asked);
     std::string pool_json(const Viewer &viewer, const std::vector<std::string> &servers) const;
     std::vector<std::string> servers_for(const Viewer &viewer) const;
 
@@ -60,6 +64,8 @@ private:
     std::mutex mutex_;
     Seen seen_;
     Lives lives_;
+    History history_;
+    Past past_;
     std::map<std::string, Viewer> viewers_;  // by stream, as they came
     std::map<std::string, Audience> audiences_;
     int listeners_ = 0;  // streams that have some

@@ -30,7 +30,9 @@ Watcher::Watcher(pool::Client client, Tool tool, Milliseconds watched, Milliseco
                  Told told)
     : client_(std::move(client)), tool_(std::move(tool)), watched_(watched), unwatched_(unwatched),
       told_(std::move(told))
-{}
+{
+    slurm_->queue.failure = "it has not been asked yet";
+}
 
 Watcher::~Watcher() { stop(); }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page: takes the stream's events to the views, and shows one of them.
+import {HistoryView} from './history.js';
 import {JobView} from './job.js';
 import {PoolView} from './pool.js';
 import {QueueView} from './queue.js';
@@ -9,8 +10,9 @@ import {element, setText} from './words.js';
 const byId = (id) => document.getElementById(id);
 const pool = new PoolView();
 const queue = new QueueView();
+const history = new HistoryView();
 const job = new JobView();
-const views = {pool, queue, job};
+const views = {pool, queue, history, job};
 
 // --- which view, by the address
 
@@ -35,6 +37,7 @@ function setTheme(theme) {
   setText(byId('theme'), `Theme: ${theme}`);
   localStorage.setItem('rgpu-theme', theme);
   job.redraw();
+  history.redraw();
 }
 setTheme(themes.find((theme) => theme === localStorage.getItem('rgpu-theme')) ?? 'system');
 byId('theme').addEventListener('click', () => {
@@ -61,6 +64,7 @@ const events = {
   pool(told) {
     pool.all(told.servers);
     job.pool(pool.servers);
+    history.pool(pool.servers);
     const {user, all} = told.viewer;
     setText(byId('viewer'), user ? `${user}${all ? ', administrator' : ''}` : '');
   },

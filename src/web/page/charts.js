@@ -51,7 +51,7 @@ export class LineChart {
       return;
     }
     this.chart.data.datasets.forEach((set, i) => {
-      set.data = this.rows.map((row) => ({x: row[0], y: row[i + 1]}));
+      set.data = this.rows.map((row) => ({x: row[0], y: row[i + 1] ?? NaN}));
     });
     const x = this.chart.options.scales.x;
     [x.min, x.max] = [this.rows[0]?.[0], this.rows.at(-1)?.[0]];
@@ -60,8 +60,11 @@ export class LineChart {
 
   make(Chart) {
     const time = (ms) => {
-      const short = (this.rows.at(-1)?.[0] ?? 0) - (this.rows[0]?.[0] ?? 0) < 600e3;
-      return new Date(ms).toLocaleTimeString(undefined, {timeStyle: short ? 'medium' : 'short'});
+      const span = (this.rows.at(-1)?.[0] ?? 0) - (this.rows[0]?.[0] ?? 0);
+      if (span > 2 * 24 * 3600e3)
+        return new Date(ms).toLocaleDateString(undefined, {month: 'short', day: 'numeric'});
+      return new Date(ms).toLocaleTimeString(undefined,
+        {timeStyle: span < 600e3 ? 'medium' : 'short'});
     };
     const {lines, text, most} = this.options;
     const ticks = {color: resolved('--soft'), maxRotation: 0};
