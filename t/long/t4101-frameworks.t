@@ -49,11 +49,22 @@ transformer True True
 pmap True
 psum True
 shard_map 2 True" "it computes and trains as on the CPU, on two GPUs too" || diag "$err"
+    # What each step waits for: the same program with few steps and with many.
+    for steps in 10 60; do
+        RGPU_STATS=$T/steps-$steps.json try 600 srun --gres=rgpu:1 "$python" \
+            "$root/t/clients/jax_steps.py" $steps
+        is "$rc:$out" "0:trained True gpu" "a network trains for $steps steps" || diag "$err"
+    done
+    waits() { json_value 'sum(c["round_trips"] for n, c in j["by_name"].items()
+        if n not in ("cuStreamQuery", "cuEventQuery"))' < "$T/steps-$1.json"; }
+    note "$(waits 10) round trips of 10 steps, $(waits 60) of 60"
+    ok "a step of JAX waits for no more than 1.5 round trips" \
+        test "$(($(waits 60) - $(waits 10)))" -le 75
     try 120 srun --gres=rgpu:2 --rgpu-no-devices "$python" -c \
         'import jax; print(jax.devices()[0].platform)'
     is "$rc:$out" "0:cpu" "without device files it computes on the CPU" || diag "$err"
 else
-    skip "RGPU_TEST_JAX=1 lets it take JAX from PyPI, which is 4 GB" 3
+    skip "RGPU_TEST_JAX=1 lets it take JAX from PyPI, which is 4 GB" 6
 fi
 # --- TensorFlow
 

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "interpose/code/function_info.h"
+#include "interpose/graph/kernel_updates.h"
 #include "interpose/state/client.h"
 #include "interpose/state/ranges.h"
 #include "interpose/stub/by_hand.h"
@@ -135,6 +136,7 @@ CUresult cuKernelGetAttribute(int *out, CUfunction_attribute a, CUkernel k, CUde
 
 CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute a, int value)
 {
+    forget_all_updates();
     CUresult r = remote<CallId::cuFuncSetAttribute>(f, a, value);
     if (!r) note_set(function_info(f), a, value, current_device());
     return r;
@@ -142,6 +144,7 @@ CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute a, int value)
 
 CUresult cuKernelSetAttribute(CUfunction_attribute a, int value, CUkernel k, CUdevice d)
 {
+    forget_all_updates();
     CUresult r = remote<CallId::cuKernelSetAttribute>(a, value, k, d);
     if (!r) note_set(function_info(reinterpret_cast<CUfunction>(k)), a, value, d);
     return r;

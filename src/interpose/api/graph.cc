@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "interpose/base/log.h"
+#include "interpose/graph/kernel_updates.h"
 #include "interpose/graph/launch_plan.h"
 #include "interpose/graph/node_memory.h"
 #include "interpose/graph/user_object.h"
@@ -35,6 +36,17 @@ CUresult destroyed(CUgraphExec *exec, CUresult why)
     own::cuGraphExecDestroy(*exec);
     *exec = nullptr;
     return why;
+}
+
+// A framework gives the same kernels of a graph other arguments before each launch: the first time
+// of each is asked, the others are posted.
+template <CallId Id, class P> CUresult update_kernel(CUgraphExec exec, CUgraphNode node, const P *p)
+{
+    const HandleId exec_id = number(exec), node_id = Handles::get().id(node).value_or(0);
+    const bool known = p && exec_id && node_id && will_take(exec_id, node_id, *p);
+    CUresult r = known ? remote_posted<Id>(exec, node, p) : remote<Id>(exec, node, p);
+    if (!r && !known) note_taken(exec_id, node_id, *p);
+    return r;
 }
 
 // The memory that an allocation node will give is known from now on.
@@ -131,6 +143,7 @@ CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, CUgraphNode *error
 
 CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info)
 {
+    forget_updates(number(exec));
     CUresult r = remote<CallId::cuGraphExecUpdate_v2>(exec, graph, info);
     return r ? r : take_over(exec, graph);
 }
@@ -144,6 +157,18 @@ CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *error_n
     *result = info.result;
     if (error_node) *error_node = info.errorNode;
     return r;
+}
+
+CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                        const CUDA_KERNEL_NODE_PARAMS_v1 *p)
+{
+    return update_kernel<CallId::cuGraphExecKernelNodeSetParams>(exec, node, p);
+}
+
+CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
+                                           const CUDA_KERNEL_NODE_PARAMS_v2 *p)
+{
+    return update_kernel<CallId::cuGraphExecKernelNodeSetParams_v2>(exec, node, p);
 }
 
 CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
@@ -183,8 +208,15 @@ CUresult cuGraphExecDestroy(CUgraphExec exec)
     CUresult r = remote<CallId::cuGraphExecDestroy>(exec);
     if (r) return r;
     forget_plan(id);
+    forget_updates(id);
     release_objects_when_idle(id);
     return CUDA_SUCCESS;
+}
+
+CUresult cuGraphDestroyNode(CUgraphNode node)
+{
+    forget_all_updates();
+    return remote<CallId::cuGraphDestroyNode>(node);
 }
 
 // Body: number of the graph, count and numbers of its nodes and inner graphs, which end with it.
@@ -199,6 +231,7 @@ CUresult cuGraphDestroy(CUgraph graph)
         return CUDA_ERROR_INVALID_VALUE;
     const std::vector<HandleId> parts = take_parts(id);
     for (HandleId part : parts) release_node_memory(part), forget_bodies(part);
+    forget_all_updates();
     CUresult r = session()->post(CallId::cuGraphDestroy, current_context(), [&](wire::Writer &w) {
         w.value(id), w.value(uint64_t{parts.size()});
         w.bytes(parts.data(), parts.size() * sizeof(HandleId));

@@ -7,6 +7,7 @@
 
 #include "interpose/base/log.h"
 #include "interpose/code/function_info.h"
+#include "interpose/graph/kernel_updates.h"
 #include "interpose/mirror/mirror.h"
 #include "interpose/state/client.h"
 #include "interpose/state/family.h"
@@ -88,6 +89,7 @@ template <CallId Unload, class Owner> CUresult unload(Owner owner)
     const HandleId id = session() ? Handles::get().id(owner).value_or(0) : 0;
     if (!id) return remote<Unload>(owner);
     if (mirror::any()) mirror::forget_owner(id);
+    forget_all_updates();
     const std::vector<HandleId> parts = take_parts(id);
     const bool everywhere = spanning() && Handles::get().at(id)->server == kEverywhere;
     const uint32_t refused = Handles::get().at(id)->flags;

@@ -52,6 +52,7 @@ enum class Part : uint8_t {
     node_memory,
     launch_plans,
     host_copies,
+    kernel_updates,
     user_objects,
     // api
     advice,

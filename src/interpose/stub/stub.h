@@ -209,11 +209,10 @@ template <class T> HandleId graph_of(T, [[maybe_unused]] HandleId id)
     return calls::kNoHandle;
 }
 
-template <CallId Id, class... A, size_t... I>
+template <CallId Id, Mode mode, class... A, size_t... I>
 CUresult call(std::tuple<A...> args, std::index_sequence<I...>)
 {
     constexpr auto roles = calls::roles<Id>();
-    constexpr Mode mode = calls::Row<Id>::info.mode;
     ServerSession *s = session();
     if (!s) return not_ready();
     if (spanning())
@@ -282,20 +281,37 @@ CUresult call(std::tuple<A...> args, std::index_sequence<I...>)
     return r.at_end() ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
-template <CallId Id, class F> struct Typed;
-template <CallId Id, class... A> struct Typed<Id, CUresult (*)(A...)> {
+template <CallId Id, Mode mode, class F> struct Typed;
+template <CallId Id, Mode mode, class... A> struct Typed<Id, mode, CUresult (*)(A...)> {
     static CUresult run(A... args)
     {
-        return call<Id>(std::tuple<A...>(args...), std::index_sequence_for<A...>());
+        return call<Id, mode>(std::tuple<A...>(args...), std::index_sequence_for<A...>());
     }
 };
+
+// Whether a line answers nothing but its result.
+template <CallId Id> consteval bool answers_nothing()
+{
+    for (const calls::Role &role : calls::roles<Id>())
+        if (role.kind != RoleKind::in && role.kind != RoleKind::ref) return false;
+    return true;
+}
 
 }  // namespace detail
 
 // Carries the call out on the server.
 template <CallId Id, class... A> CUresult remote(A... args)
 {
-    return detail::Typed<Id, typename calls::Row<Id>::Function>::run(args...);
+    using Row = calls::Row<Id>;
+    return detail::Typed<Id, Row::info.mode, typename Row::Function>::run(args...);
+}
+
+// The same without waiting, of a line that is asked: its caller knows that it will succeed. Should
+// it fail all the same, a later call says so.
+template <CallId Id, class... A> CUresult remote_posted(A... args)
+{
+    static_assert(detail::answers_nothing<Id>());
+    return detail::Typed<Id, Mode::post, typename calls::Row<Id>::Function>::run(args...);
 }
 
 }  // namespace rgpu::interpose
