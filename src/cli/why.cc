@@ -31,6 +31,7 @@ struct Told {
     PoolJob job;
     slurm::Obstacle obstacle = slurm::Obstacle::other;
     std::string why;
+    std::string quota;                 // what is to be said of its quota
     std::vector<PoolJob> holders;      // of the pool's GPUs, and not this job
     std::vector<std::string> outside;  // programs outside Slurm that hold some
     std::optional<slurm::Licences> licences;
@@ -99,7 +100,8 @@ private:
                    slurm::explain(slurm::obstacle_of(job.reason), job.reason) + "\n";
         text += " does not wait: it is " + job.state;
         if (job.start) text += " since " + clock_text(job.start);
-        return text + "\n";
+        const std::string quota = job.holds() ? slurm::about_quota(job, false) : "";
+        return text + "\n" + (quota.empty() ? "" : "  " + quota + "\n");
     }
 
     static Result<void> ask(Told &told, Context &context)
@@ -120,6 +122,9 @@ private:
             if (job.licences.sum > free)
                 told.enough_after = slurm::enough_after(told.holders, job.licences.sum - free);
         }
+        auto config = context.config();
+        if (!config) return config.error();
+        told.quota = slurm::about_quota(job, (*config)->slurm.over_quota);
         Result<pool::Client> client = context.pool();
         if (!client) return std::move(client).error();
         const pool::Inventories pool = client->inventory();
@@ -141,6 +146,7 @@ private:
         std::string out = "job " + job.id + " of " + job.user + " wants " +
                           to_text(wanted_of(job)) + " and waits since " +
                           clock_text(job.submitted) + ":\n  " + told.why + "\n";
+        if (!told.quota.empty()) out += "  " + told.quota + "\n";
         if (told.licences)
             out += "  " +
                    gpus_text(told.licences->total -
@@ -197,6 +203,7 @@ private:
         out["submitted"] = told.job.submitted;
         out["reason"] = told.job.reason;
         out["waits"] = waits(told.job);
+        out["qos"] = told.job.qos, out["moved_from"] = told.job.moved_from();
         if (waits(told.job)) {
             out["gpus"] = told.job.gpus, out["nodes"] = told.job.nodes;
             out["type"] = told.job.type, out["share"] = told.job.share();

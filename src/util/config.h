@@ -117,6 +117,7 @@ struct SlurmConfig {
     Milliseconds lost_avoid = defaults::kLostAvoid;
     bool local_first = false;
     bool gpus_mean_rgpu = false;
+    bool over_quota = false;
 };
 
 // [pool]: what rgpu slurm sync does about jobs that do not use their GPUs.

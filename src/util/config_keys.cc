@@ -449,6 +449,11 @@ std::vector<ConfigKey> keys()
          .help = "Batch jobs that ask for GPUs in Slurm's own ways (--gpus, --gres=gpu:N, ...) get "
                  "GPUs of the pool, where no node has any of its own.",
          .field = FIELD(slurm, gpus_mean_rgpu)},
+        {.table = "slurm",
+         .name = "over_quota",
+         .help = "Batch jobs that wait for their QOS's limit on GPUs use idle ones: rgpu slurm "
+                 "preempt moves them to the QOS that theirs preempts, and back.",
+         .field = FIELD(slurm, over_quota)},
 
         {.table = "pool",
          .name = "idle_warn",

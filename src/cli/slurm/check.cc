@@ -2,6 +2,8 @@
 // rgpu slurm check: where Slurm and the pool disagree, and what to do about it.
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
+#include <sys/stat.h>
 #include <thread>
 
 #include <CLI/CLI.hpp>
@@ -12,6 +14,8 @@
 #include "cli/slurm/tool.h"
 #include "slurm/check/compare.h"
 #include "slurm/check/drift.h"
+#include "slurm/check/quotas.h"
+#include "slurm/quotas/over_quota.h"
 #include "util/format.h"
 
 namespace rgpu::cli {
@@ -110,6 +114,7 @@ private:
         add(slurm::compare_snapshot(known, pool));
         add(slurm::compare_config(*settings));
         add(slurm::compare_nodes(*nodes));
+        if (slurm.over_quota) add(quotas(slurm, *settings));
         std::vector<pool::NodeConfig> configs;
         for (auto &told : client.node_configs())  // an older server has none
             if (told.answer)
@@ -117,6 +122,19 @@ private:
         add(slurm::compare_node_configs(configs, slurm::config_digests(config),
                                         slurm::node_names(*nodes)));
         return out;
+    }
+
+    static std::vector<slurm::Disagreement> quotas(const SlurmConfig &config,
+                                                   const std::string &settings)
+    {
+        std::optional<std::vector<slurm::Qos>> qos;
+        if (auto shown = run_tool({"sacctmgr", "-n", "-P", "show", "qos", slurm::kQosFormat}))
+            qos = slurm::parse_qos(*shown);
+        std::optional<int64_t> since_run;
+        struct stat stamp = {};
+        if (stat(slurm::run_stamp(config.snapshot).c_str(), &stamp) == 0)
+            since_run = std::max<int64_t>(0, time(nullptr) - stamp.st_mtime);
+        return slurm::compare_quotas(settings, qos, since_run);
     }
 
     // Of the sum, and of each type: compare(what Slurm has, what is reserved, type).

@@ -234,6 +234,12 @@ private:
                 {"rgpu.conf", "SlurmUser is " + user + ", who may not lease for others",
                  "add \"" + user +
                      "\" to admins below [auth], also on the GPU hosts, and restart rgpud"});
+        if ((*config)->slurm.over_quota &&
+            site.slurm.value("PreemptType").value_or("") != "preempt/qos")
+            obstacles.push_back(
+                {"rgpu.conf", "over_quota is set, and slurm.conf has no PreemptType=preempt/qos",
+                 "include quotas.conf in slurm.conf, and run quotas.sh (doc/admin.md), or set "
+                 "over_quota = false"});
         std::string told = " rundir=" + (*config)->slurm.rundir + " ";
         if (site.spank.empty() && (own.plugstack.text + " ").find(told) == std::string::npos)
             obstacles.push_back({"rgpu.conf",

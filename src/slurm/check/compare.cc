@@ -9,6 +9,7 @@
 #include "slurm/conf/plan.h"
 #include "slurm/terms/filters.h"
 #include "slurm/terms/licences.h"
+#include "slurm/terms/setting.h"
 #include "util/next_token.h"
 
 namespace rgpu::slurm {
@@ -62,25 +63,6 @@ void compare_job(const ActiveJob &job, const std::vector<Held> &held, bool all_a
 }
 
 bool all_answered(const pool::Inventories &pool) { return unanswered(pool) == 0; }
-
-// NAME = value in scontrol show config; NAME[0] = value where there may be several (the prologs, in
-// Slurm 24.11).
-std::string setting(std::string_view shown, std::string_view name)
-{
-    while (!shown.empty()) {
-        std::string_view line = next_token(shown, "\n");
-        size_t equals = line.find('=');
-        if (equals == line.npos) continue;
-        std::string_view key = line.substr(0, equals);
-        key = key.substr(0, std::min(key.find_last_not_of(' ') + 1, key.find('[')));
-        if (key == name) {
-            std::string_view value = line.substr(equals + 1);
-            value.remove_prefix(std::min(value.find_first_not_of(' '), value.size()));
-            return std::string(value);
-        }
-    }
-    return {};
-}
 
 // The value of NAME= in a line of words; reasons have spaces, and go up to the next "[" or the
 // line's end.

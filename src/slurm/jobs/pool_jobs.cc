@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <ctime>
 
+#include "slurm/jobs/record.h"
 #include "slurm/terms/request.h"
 #include "util/next_token.h"
 
@@ -23,11 +24,12 @@ int64_t parse_time(std::string_view text)
 
 }  // namespace
 
-std::string PoolJob::prolog_note() const
+std::string PoolJob::prolog_note() const { return note_of(comment); }
+
+std::string PoolJob::moved_from() const
 {
-    constexpr std::string_view kOurs = "rgpu: ";
-    const size_t at = comment.rfind(kOurs);
-    return at == std::string::npos ? "" : comment.substr(at + kOurs.size());
+    const std::string home = qos_mark(comment).home;
+    return home == qos ? "" : home;
 }
 
 unsigned PoolJob::share() const
@@ -44,7 +46,7 @@ std::vector<PoolJob> parse_pool_jobs(std::string_view printed)
     while (!printed.empty()) {
         std::string_view one = next_token(printed, "\x1f");
         while (one.starts_with('\n')) one.remove_prefix(1);
-        if (std::count(one.begin(), one.end(), '|') < 10) continue;
+        if (std::count(one.begin(), one.end(), '|') < 13) continue;
         PoolJob &job = jobs.emplace_back();
         job.id = next_token(one, "|"), job.user = next_token(one, "|");
         job.state = next_token(one, "|"), job.reason = next_token(one, "|");
@@ -53,6 +55,9 @@ std::vector<PoolJob> parse_pool_jobs(std::string_view printed)
         job.end = parse_time(next_token(one, "|"));
         job.nodes = static_cast<unsigned>(
             std::max(1, atoi(std::string(next_token(one, "|")).c_str())));  // "2-4": at least 2
+        job.qos = next_token(one, "|");
+        const bool batch = next_token(one, "|") != "0", requeue = next_token(one, "|") == "1";
+        job.requeues = batch && requeue;
         job.licences = own_licences(next_token(one, "|"));
         if (auto gpus = gpus_in_tres(next_token(one, "|")))
             job.gpus = gpus->count, job.type = gpus->type;
@@ -113,6 +118,23 @@ std::string explain(Obstacle obstacle, std::string_view reason)
     }
     return word.empty() || word == "None" ? "Slurm has not looked at it yet"
                                           : "Slurm says " + word + "; see squeue(1)";
+}
+
+std::string about_quota(const PoolJob &job, bool over_quota)
+{
+    if (const std::string from = job.moved_from(); !from.empty())
+        return std::string(job.waits() ? "it may use" : "it uses") +
+               " what is over of the pool (QOS " + job.qos + ", in place of its own, " + from +
+               "): a job within its quota that wants these GPUs has it requeued";
+    if (!job.waits() || job.reason != "QOSGrpLicense") return "";
+    std::string all = "the jobs of its QOS, " + job.qos +
+                      ", have all GPUs that they may have together";
+    if (!over_quota) return all;
+    return all + (job.requeues
+                      ? "; it starts beside them as soon as enough GPUs are idle, and is requeued "
+                        "when a job within its quota wants these"
+                      : "; idle ones are for batch jobs that Slurm may requeue (sbatch, without "
+                        "--no-requeue)");
 }
 
 const PoolJob *enough_after(const std::vector<PoolJob> &holders, unsigned long missing)

@@ -24,7 +24,9 @@ struct PoolJob {
     OwnLicences licences;  // the pool's
     unsigned gpus = 0;     // on each node
     std::string type;      // of rgpu:TYPE:N; empty without
-    std::string comment;   // AdminComment
+    std::string qos;
+    bool requeues = false;  // Slurm may requeue it
+    std::string comment;    // AdminComment
 
     // Hundredths of each GPU; 100 where that cannot be told.
     unsigned share() const;
@@ -32,6 +34,8 @@ struct PoolJob {
     // What its prolog wrote into its AdminComment for a job that Slurm has started and that waits
     // for GPUs there; empty: nothing.
     std::string prolog_note() const;
+    // The QOS that rgpu slurm preempt moved it out of; empty: it is in its own.
+    std::string moved_from() const;
     bool holds() const
     {
         return state == "RUNNING" || state == "CONFIGURING" || state == "COMPLETING" ||
@@ -43,7 +47,7 @@ struct PoolJob {
 // comment, and that ends with a byte that Slurm lets nobody write.
 inline constexpr const char *kPoolJobFormat =
     "JobArrayID:|,UserName:|,State:|,Reason:|,SubmitTime:|,StartTime:|,EndTime:|,NumNodes:|,"
-    "Licenses:|,tres-per-node:|,admin_comment:\x1f";
+    "QOS:|,BatchFlag:|,Requeue:|,Licenses:|,tres-per-node:|,admin_comment:\x1f";
 std::vector<PoolJob> parse_pool_jobs(std::string_view printed);
 
 // What keeps a waiting job from running, by the reason that Slurm gives (squeue(1), "JOB REASON
@@ -60,6 +64,10 @@ enum class Obstacle {
 Obstacle obstacle_of(std::string_view reason);
 // One sentence for its user: what that means and who can do something about it.
 std::string explain(Obstacle, std::string_view reason);
+
+// What beside that is to be said of quotas to the user of a job that waits or runs; empty: nothing.
+// `over_quota` is [slurm] over_quota.
+std::string about_quota(const PoolJob &job, bool over_quota);
 
 // When so many more licences are free, by the time limits of those that hold some: the job that
 // ends last of those needed; null where not even all of them have enough, or one of them has no

@@ -36,8 +36,23 @@ struct Avoided {
 // Those that the comment names and that are still to be avoided.
 std::vector<Avoided> avoided(std::string_view comment, int64_t now);
 
-// The comment with this note of ours in place of the one before. Ours begins with "rgpu: " and is
-// the last; what stands before it is others', and stays.
+// What rgpu slurm preempt remembers of a job that is, or was, moved to another QOS.
+struct QosMark {
+    std::string home = {};  // the QOS that it was moved out of; empty: it is in its own
+    int64_t since = 0;      // when
+    int64_t stays = 0;      // it is not moved before this time
+    bool operator==(const QosMark &) const = default;
+};
+QosMark qos_mark(std::string_view comment);
+// The comment with this mark in place of the one before, and with the note that it has. A mark
+// without a home and a time is none.
+std::string with_qos_mark(std::string_view comment, const QosMark &mark);
+
+// The note of ours in a comment, without the mark; empty where there is none.
+std::string note_of(std::string_view comment);
+
+// The comment with this note of ours in place of the one before; the mark stays. Ours begins with
+// "rgpu: " and is the last; what stands before it is others', and stays.
 std::string with_note(std::string_view comment, std::string_view note,
                       const std::vector<Avoided> &avoid);
 

@@ -20,9 +20,10 @@ PoolJob holds(const char *id, unsigned long licences, int64_t end)
 Test(pool_jobs, are_read_as_squeue_prints_them)
 {
     const auto jobs = parse_pool_jobs(
-        "14_3|ann|PENDING|Licenses|2026-11-25T01:00:00|N/A|N/A|2|rgpu:200,rgpu_h100:200|"
+        "14_3|ann|PENDING|Licenses|2026-11-25T01:00:00|N/A|N/A|2|spare|1|1|rgpu:200,rgpu_h100:200|"
         "gres/rgpu:h100:2|null\x1f\n"
-        "9|bob|RUNNING|None|2026-11-25T00:00:00|2026-11-25T00:00:09|2026-11-25T02:00:09|1|rgpu:50|"
+        "9|bob|RUNNING|None|2026-11-25T00:00:00|2026-11-25T00:00:09|2026-11-25T02:00:09|1|b|1|0|"
+        "rgpu:50|"
         "gres:rgpu:1|note of mine | rgpu: a|b\x1f\n");
     cr_assert_eq(jobs.size(), 2);
     const PoolJob &a = jobs[0], &b = jobs[1];
@@ -30,6 +31,7 @@ Test(pool_jobs, are_read_as_squeue_prints_them)
     cr_expect(a.start == 0 && a.end == 0 && a.submitted != 0);
     cr_expect(a.nodes == 2 && a.gpus == 2 && a.type == "h100" && a.licences.sum == 200);
     cr_expect_eq(a.share(), 50, "200 hundredths are halves of 2 GPUs on 2 nodes");
+    cr_expect(a.qos == "spare" && a.requeues && b.qos == "b" && !b.requeues);
     cr_expect(b.holds() && b.end - b.start == 7200 && b.share() == 50);
     cr_expect_str_eq(b.comment.c_str(), "note of mine | rgpu: a|b");
 }
@@ -38,7 +40,7 @@ Test(pool_jobs, what_is_no_line_of_squeue_is_none)
 {
     cr_expect(parse_pool_jobs("").empty());
     cr_expect(parse_pool_jobs("slurm_load_jobs error: Invalid job id specified\n").empty());
-    const auto none = parse_pool_jobs("1|a|PENDING|None|?|?|?|x|||\x1f");
+    const auto none = parse_pool_jobs("1|a|PENDING|None|?|?|?|x||||||\x1f");
     cr_assert_eq(none.size(), 1);
     cr_expect(none[0].nodes == 1 && none[0].gpus == 0 && none[0].share() == 100);
 }
@@ -65,4 +67,29 @@ Test(pool_jobs, slurms_reasons_are_explained)
     cr_expect(explain(Obstacle::limit, "QOSMaxGRESPerUser").find("QOSMaxGRESPerUser") !=
               std::string::npos);
     cr_expect(explain(Obstacle::other, "None").find("not looked") != std::string::npos);
+}
+
+Test(pool_jobs, their_users_are_told_of_quotas)
+{
+    PoolJob job = holds("9", 100, 0);
+    cr_expect(about_quota(job, true).empty());
+    job.state = "PENDING", job.reason = "QOSGrpLicense", job.qos = "b";
+    cr_expect(about_quota(job, false) ==
+              "the jobs of its QOS, b, have all GPUs that they may have together");
+    cr_expect(about_quota(job, true).find("idle ones are for batch jobs") != std::string::npos);
+    job.requeues = true;
+    cr_expect(about_quota(job, true).find("starts beside them as soon as") != std::string::npos);
+    job.reason = "Licenses";
+    cr_expect(about_quota(job, true).empty());
+    job.qos = "spare";
+    job.comment = "rgpu: uses what is over, in place of QOS b since 2026-11-22T02:00:00Z";
+    cr_expect(
+        about_quota(job, true).starts_with("it may use what is over of the pool (QOS spare, in "
+                                           "place of its own, b)"));
+    job.state = "RUNNING";
+    cr_expect(about_quota(job, true).starts_with("it uses what is over"));
+    job.state = "CONFIGURING";
+    cr_expect(job.prolog_note().empty(), "the mark is no note of its prolog");
+    job.comment += "; waits for 1 GPU";
+    cr_expect(job.prolog_note() == "waits for 1 GPU");
 }

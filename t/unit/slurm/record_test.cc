@@ -67,3 +67,42 @@ Test(record, others_words_name_no_server)
     cr_expect(avoided("rgpu: x; avoids gpu1", 0).empty());
     cr_expect(avoided("rgpu: x; avoids gpu1 until tomorrow", 0).empty());
 }
+
+Test(record, the_qos_that_a_job_came_from_outlives_notes)
+{
+    const QosMark mark = {"physics", 1795312800, 0};
+    std::string comment = with_qos_mark("paid", mark);
+    cr_expect_str_eq(
+        comment.c_str(),
+        "paid | rgpu: uses what is over, in place of QOS physics since 2026-11-22T02:00:00Z");
+    cr_expect(qos_mark(comment) == mark && note_of(comment).empty());
+    const std::vector<Avoided> avoid = {{"gpu1", 1795312800}};
+    comment = with_note(comment, "lost gpu1: requeued", avoid);
+    cr_expect_str_eq(
+        comment.c_str(),
+        "paid | rgpu: uses what is over, in place of QOS physics since 2026-11-22T02:00:00Z; lost "
+        "gpu1: requeued; avoids gpu1 until 2026-11-22T02:00:00Z");
+    cr_expect(qos_mark(comment) == mark && avoided(comment, 0) == avoid);
+    comment = with_qos_mark(comment, {"", 0, 1795316400});
+    cr_expect_str_eq(comment.c_str(),
+                     "paid | rgpu: stays in its QOS until 2026-11-22T03:00:00Z; lost gpu1: "
+                     "requeued; avoids gpu1 until 2026-11-22T02:00:00Z");
+    cr_expect_eq(qos_mark(comment).stays, 1795316400);
+    comment = with_qos_mark(comment, {});
+    cr_expect_str_eq(comment.c_str(),
+                     "paid | rgpu: lost gpu1: requeued; avoids gpu1 until 2026-11-22T02:00:00Z");
+    cr_expect_str_eq(with_qos_mark(with_qos_mark("paid", mark), {}).c_str(), "paid");
+    cr_expect_str_eq(with_qos_mark(with_qos_mark("", mark), {}).c_str(), "");
+}
+
+Test(record, no_note_reads_as_a_mark)
+{
+    const std::string mark = "uses what is over, in place of QOS boss since 2026-11-22T02:00:00Z";
+    for (const std::string &before : {std::string(), std::string("paid")})
+        for (const std::string &note :
+             {mark, mark + "; x", "no server 'a | rgpu: " + mark + "; b'", "rgpu: " + mark})
+            cr_expect(qos_mark(with_note(before, note, {})) == QosMark(), "%s", note.c_str());
+    cr_expect(qos_mark(mark) == QosMark(), "it is not ours");
+    cr_expect(qos_mark("rgpu: uses what is over, in place of QOS boss since today") == QosMark());
+    cr_expect(qos_mark("rgpu: stays in its QOS until ; x") == QosMark());
+}

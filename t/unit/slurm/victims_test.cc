@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who makes way for a job that waits for licences.
-#include "slurm/jobs/victims.h"
+#include "slurm/quotas/victims.h"
 
 #include <criterion/criterion.h>
 
 using namespace rgpu::slurm;
 
 namespace {
+
+std::vector<Victim> victims(const std::vector<QueuedJob> &queue, const std::vector<Qos> &all,
+                            const OwnLicences &sold)
+{
+    Books books(queue, all, sold);
+    return make_way(queue, books).victims;
+}
 
 const std::vector<Qos> kAll = {{"normal", 0, {}, {}},
                                {"spare", 0, {}, {}},
@@ -128,31 +135,6 @@ Test(victims, the_highest_priority_is_served_first)
         "2>10", "no limit, and its QOS preempts a");
 }
 
-Test(victims, reads_what_slurm_prints)
-{
-    auto queue =
-        parse_queue("7|7_[3-5]|PENDING|Licenses|b|2026-11-23T01:17:00|1000000|rgpu:100,matlab:2\n"
-                    "8|8|RUNNING|None|a|2026-11-22T01:17:21|1|(null)\n"
-                    "9|7_2|RUNNING|None|spare|2026-11-22T01:17:21|4294901757|matlab:1,rgpu:50\n"
-                    "11|10+1|RUNNING|None|spare|2026-11-22T01:17:21|1|rgpu:50\n\n|||\n");
-    cr_assert_eq(queue.size(), 3u, "the one without GPUs is left out");
-    cr_expect_str_eq(queue[1].name.c_str(), "7_2",
-                     "Slurm means the whole array by the number of one of its tasks");
-    cr_expect_str_eq(queue[2].name.c_str(), "10", "a heterogeneous job is requeued by its leader");
-    cr_expect_eq(queue[0].licences, 100u);
-    cr_expect_eq(queue[0].reason, "Licenses");
-    cr_expect_eq(queue[1].qos, "spare");
-    cr_expect_eq(queue[1].priority, 4294901757u);
-    cr_expect_eq(queue[1].start, "2026-11-22T01:17:21");
-    auto qos =
-        parse_qos("normal|0||\nspare|1||cpu=4\na|100|spare,scratch|cpu=8,license/rgpu=250\n");
-    cr_assert_eq(qos.size(), 3u);
-    cr_expect_not(qos[1].guarantee.has_value());
-    cr_expect_eq(qos[2].priority, 100u);
-    cr_expect_eq(qos[2].preempts, (std::vector<std::string>{"spare", "scratch"}));
-    cr_expect_eq(qos[2].guarantee.value_or(0), 250u);
-}
-
 Test(victims, of_a_type_only_those_who_have_it_make_way)
 {
     auto typed = [](QueuedJob job, const char *type) {
@@ -166,4 +148,31 @@ Test(victims, of_a_type_only_those_who_have_it_make_way)
     cr_expect(chosen[0].name == a100.name, "the younger one has another type");
     cr_expect(victims(queue, kAll, {400, {{"a100", 200}, {"h100", 100}}}).empty(),
               "there is one left");
+}
+
+Test(victims, those_who_have_all_of_a_type_get_none)
+{
+    std::vector<Qos> all = kAll;
+    all[3].of_types["a100"] = 100;
+    QueuedJob has = kA1, wants = waits("9", "a", 100);
+    has.types["a100"] = wants.types["a100"] = 100;
+    cr_expect(victims({has, kOld, wants}, all, {200, {{"a100", 200}}}).empty());
+    wants.types.clear();
+    cr_expect_eq(victims({has, kOld, wants}, all, {200, {{"a100", 200}}}).size(), 1u);
+}
+
+Test(victims, what_is_left_is_known_afterwards)
+{
+    const std::vector<QueuedJob> queue = {
+        kA1, kOld, kYoung, waits("9", "b", 100), waits("10", "b", 200), waits("11", "spare", 100)};
+    Books books(queue, kAll, {400, {}});
+    const MadeWay made = make_way(queue, books);
+    cr_expect(made.victims.empty());
+    cr_assert_eq(made.starting.size(), 1u, "one is free, and the quota of b is then used up");
+    cr_expect_str_eq(made.starting[0]->name.c_str(), "9");
+    cr_expect_eq(books.free().at(""), 0);
+    cr_expect(books.has_room("b", {{"", 100}}));
+    cr_expect_not(books.has_room("b", {{"", 200}}));
+    cr_expect_not(books.has_room("unknown", {{"", 1}}));
+    cr_expect(books.has_room("spare", {{"", 10000}}), "no limit");
 }
