@@ -81,6 +81,7 @@ interpose_objs := $(call obj,$(call under,src/interpose))
 # nvml.h comes with some toolkits only; without it there is no libnvidia-ml.so.1 (contrib/install-deps-debian.sh gets it).
 NVML_INCLUDE ?= $(patsubst %/,%,$(dir $(firstword $(wildcard $(CUDA)/include/nvml.h /usr/local/include/nvml.h /usr/include/nvml.h))))
 nvml_objs := $(if $(NVML_INCLUDE),$(call obj,$(call under,src/nvml) src/interpose/base/lease.cc src/interpose/base/addresses.cc src/interpose/base/log.cc))
+nccl_objs := $(call obj,$(call under,src/nccl))
 smi_objs := $(if $(NVML_INCLUDE),$(call obj,$(call under,src/smi)))
 # The contract between rgpud and its workers is in both.
 serverd_objs := $(call obj,$(call under,src/serverd))
@@ -104,6 +105,7 @@ product = $(if $(strip $1),$(O)/$2)
 
 INTERPOSE := $(call product,$(interpose_objs),lib/interpose/libcuda.so.1)
 NVML := $(call product,$(nvml_objs),lib/interpose/libnvidia-ml.so.1)
+NCCL := $(call product,$(nccl_objs),lib/interpose/nccl/libnccl.so.2)
 SMI := $(call product,$(smi_objs),lib/smi/nvidia-smi)
 # Stands for ptxas in jobs whose GPUs are software GPUs.
 PTXAS := $(O)/lib/ptx/bin/ptxas
@@ -119,7 +121,7 @@ SPANK := $(call product,$(spank_objs),lib/slurm/spank_rgpu.so)
 # A libcuda.so.1 for tests that notes its calls.
 RECORDER := $(O)/t/recorder/libcuda.so.1
 JOB_SUBMIT := $(call product,$(job_submit_objs),lib/slurm/job_submit_rgpu.so)
-PRODUCTS := $(call archive,$(archives)) $(INTERPOSE) $(NVML) $(SMI) $(SOFTGPU) $(SOFTGPU_PTX) $(SOFTGPU_NVML) $(RGPUD) $(WORKER) $(SPAWNER) \
+PRODUCTS := $(call archive,$(archives)) $(INTERPOSE) $(NVML) $(NCCL) $(SMI) $(SOFTGPU) $(SOFTGPU_PTX) $(SOFTGPU_NVML) $(RGPUD) $(WORKER) $(SPAWNER) \
 	$(SCHEDULER) $(CLI) $(PTXAS) \
 	$(SPANK) $(JOB_SUBMIT)
 
@@ -128,7 +130,7 @@ all: $(PRODUCTS) ## build everything but the tests (the default)
 	@:
 libs: $(call archive,$(archives)) ## the static libraries
 nvml: $(NVML) $(SMI) ## libnvidia-ml.so.1 for the user's program, and nvidia-smi
-interpose: $(INTERPOSE) ## libcuda.so.1 for the user's program
+interpose: $(INTERPOSE) $(NCCL) ## libcuda.so.1 and libnccl.so.2 for the user's program
 softgpu: $(SOFTGPU) $(SOFTGPU_PTX) $(SOFTGPU_NVML) ## libcuda.so.1, the software GPU, and its libnvidia-ml.so.1
 serverd: $(RGPUD) $(WORKER) $(SPAWNER) $(SCHEDULER) ## rgpud, rgpu-worker, rgpu-spawner and rgpu-scheduler
 cli: $(CLI) ## the rgpu command
@@ -194,6 +196,10 @@ $(O)/lib/interpose/libcuda.so.1: $(interpose_objs) $(glibc_objs) $(call archive,
 
 $(O)/lib/interpose/libnvidia-ml.so.1: $(nvml_objs) $(glibc_objs) $(call archive,net wire calls util) $(call map,src/nvml/libnvidia-ml.map)
 	$(call say,LD)$(call link,-shared $(complete) $(version_script) -Wl$(comma)-soname$(comma)libnvidia-ml.so.1 \
+	    $(own_runtime) -Wl$(comma)--exclude-libs$(comma)ALL,$(glibc_libs))
+
+$(O)/lib/interpose/nccl/libnccl.so.2: $(nccl_objs) $(glibc_objs) $(call map,src/nccl/libnccl.map)
+	$(call say,LD)$(call link,-shared $(complete) $(version_script) -Wl$(comma)-soname$(comma)libnccl.so.2 \
 	    $(own_runtime) -Wl$(comma)--exclude-libs$(comma)ALL,$(glibc_libs))
 
 $(PTXAS): contrib/softgpu-ptxas
@@ -628,6 +634,7 @@ install: all ## install below DESTDIR (prefix=, sysconfdir= ... as configure has
 	$(if $(WORKER),install $(WORKER) $(SPAWNER) $(SCHEDULER) $(D)$(libexecdir))
 	$(if $(INTERPOSE),install $(INTERPOSE) $(D)$(pkglibdir)/interpose && ln -sf libcuda.so.1 $(D)$(pkglibdir)/interpose/libcuda.so)
 	$(if $(NVML),install $(NVML) $(D)$(pkglibdir)/interpose)
+	$(if $(NCCL),install -D $(NCCL) $(D)$(pkglibdir)/interpose/nccl/libnccl.so.2)
 	$(if $(SMI),install -d $(D)$(pkglibdir)/smi && install $(SMI) $(D)$(pkglibdir)/smi)
 	install -d $(D)$(pkglibdir)/ptx/bin && install $(PTXAS) $(D)$(pkglibdir)/ptx/bin
 	$(if $(SOFTGPU),install $(SOFTGPU) $(SOFTGPU_PTX) $(SOFTGPU_NVML) $(D)$(pkglibdir)/softgpu && ln -sf libcuda.so.1 $(D)$(pkglibdir)/softgpu/libcuda.so)

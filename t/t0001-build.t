@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The build: help, install, and what the shared objects need and export.
 . "$(dirname "$0")/lib/tap.sh"
-plan 39
+plan 40
 
 cd "$root" || bail "no $root"
 try 60 make help
@@ -14,7 +14,7 @@ done
 try 300 make --no-print-directory O="$build" install DESTDIR="$T/dest" prefix=/usr sysconfdir=/etc
 is "$rc" 0 "make install DESTDIR" || diag "$out$err"
 for file in bin/rgpu sbin/rgpud libexec/rgpu-worker libexec/rgpu-spawner libexec/rgpu-scheduler \
-    lib/rgpu/interpose/libcuda.so.1 \
+    lib/rgpu/interpose/libcuda.so.1 lib/rgpu/interpose/nccl/libnccl.so.2 \
     lib/rgpu/softgpu/libcuda.so.1 lib/rgpu/softgpu/librgpu-ptx.so \
     lib/rgpu/softgpu/libnvidia-ml.so.1 lib/slurm/spank_rgpu.so lib/slurm/job_submit_rgpu.so; do
     ok "installs $file" test -s "$T/dest/usr/$file"

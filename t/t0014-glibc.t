@@ -28,7 +28,8 @@ if [ "$(printf '%s\n' 2.34 "$here" | sort -V | head -n 1)" = 2.34 ]; then
 else
     skip "this system's glibc is an old one"
 fi
-for product in lib/interpose/libcuda.so.1 lib/interpose/libnvidia-ml.so.1 lib/smi/nvidia-smi; do
+for product in lib/interpose/libcuda.so.1 lib/interpose/libnvidia-ml.so.1 \
+    lib/interpose/nccl/libnccl.so.2 lib/smi/nvidia-smi; do
     [ -e "$build/$product" ] || { skip "$product is not built: there is no nvml.h" 3; continue; }
     like "$(versions "$build/$product" | tr '\n' ' ')" 'GLIBC_2\.2\.5 ' \
         "$product: readelf shows what it needs"
@@ -37,10 +38,10 @@ for product in lib/interpose/libcuda.so.1 lib/interpose/libnvidia-ml.so.1 lib/sm
 done
 
 # The functions that are linked in do not leave a library: programs have their own.
-for library in libcuda.so.1 libnvidia-ml.so.1; do
+for library in libcuda.so.1 libnvidia-ml.so.1 nccl/libnccl.so.2; do
     [ -e "$interpose/$library" ] || { skip "$library is not built"; continue; }
     is "$(readelf --dyn-syms -W "$interpose/$library" |
-        awk '$5 == "GLOBAL" && $7 != "UND" && $8 !~ /^(cu|nvml)[A-Z]/ {print $8}')" "" \
+        awk '$5 == "GLOBAL" && $7 != "UND" && $8 !~ /^(cu|nvml|p?nccl)[A-Z]/ {print $8}')" "" \
         "$library exports its own functions only"
 done
 done_testing

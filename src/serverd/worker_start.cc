@@ -46,6 +46,8 @@ template <class Start, class Field> void each_field(Start &s, Field field)
     field("RGPU_WORKER_MAX_KERNEL", s.max_kernel, 0, kMostMilliseconds);
     field("RGPU_WORKER_IMAGES", s.images);
     field("RGPU_WORKER_IMAGES_BYTES", s.image_bytes, 0, INT64_MAX);
+    field("RGPU_WORKER_NCCL", s.nccl);
+    field("RGPU_WORKER_NCCL_INTERFACE", s.nccl_interface);
     field("RGPU_WORKER_METER", s.meter, 0, kMostDescriptor);
     field("RGPU_WORKER_KEY", s.key, 0, kMostDescriptor);
 }

@@ -57,6 +57,9 @@ struct WorkerStart {
     int meter = kNoDescriptor;  // counts what the lease uses (meter.h)
     int key = kNoDescriptor;    // a pipe with the key of an encrypted connection
 
+    std::string nccl;            // the NCCL that it may open: a path, or auto; empty: none
+    std::string nccl_interface;  // the network interfaces that it may use; empty: its own choice
+
     bool operator==(const WorkerStart &) const = default;
 };
 

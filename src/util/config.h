@@ -70,6 +70,8 @@ struct RgpudConfig {
     int64_t worker_cpu = defaults::kWorkerCpu;
     int64_t worker_starts = defaults::kWorkerStarts;
     std::string confine_workers = "true";  // "true", "false", "log"
+    std::string nccl = "off";              // "off", "auto", or the path of a libnccl.so.2
+    std::string nccl_interface;            // NCCL_SOCKET_IFNAME of workers; empty: NCCL's choice
     bool warm = true;
     std::string encrypt = "auto";  // "auto", "true", "false": of data connections
     std::string audit = "off";     // "off", "text", "json"

@@ -272,6 +272,17 @@ std::vector<ConfigKey> keys()
          .field = FIELD(rgpud, confine_workers),
          .choices = {"true", "false", "log"}},
         {.table = "rgpud",
+         .name = "nccl",
+         .help = "The NCCL that programs with whole GPUs use on this host: \"auto\" finds "
+                 "libnccl.so.2, a path names it, \"off\" offers none. It opens sockets to other "
+                 "ranks that nobody authenticates.",
+         .field = FIELD(rgpud, nccl)},
+        {.table = "rgpud",
+         .name = "nccl_interface",
+         .help = "The network interfaces that NCCL uses, as NCCL_SOCKET_IFNAME names them; empty: "
+                 "NCCL chooses.",
+         .field = FIELD(rgpud, nccl_interface)},
+        {.table = "rgpud",
          .name = "warm",
          .help = "Start a lease's worker, and make its context on the first GPU, before the "
                  "program comes.",

@@ -27,6 +27,7 @@ public:
     // Each gives null (or an empty text) when this is something else.
     const Object *object() const { return std::get_if<Object>(&v_); }
     const Array *array() const { return std::get_if<Array>(&v_); }
+    const bool *boolean() const { return std::get_if<bool>(&v_); }
     const double *number() const { return std::get_if<double>(&v_); }
     const std::string *string() const { return std::get_if<std::string>(&v_); }
 

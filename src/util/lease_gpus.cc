@@ -16,6 +16,12 @@ uint64_t positive(const Json *j)
     return value && *value > 0 && *value < 1e18 ? static_cast<uint64_t>(*value) : 0;
 }
 
+bool is_true(const Json *j)
+{
+    const bool *value = j ? j->boolean() : nullptr;
+    return value && *value;
+}
+
 }  // namespace
 
 std::vector<LeaseGpu> lease_gpus(const Json &lease)
@@ -31,7 +37,8 @@ std::vector<LeaseGpu> lease_gpus(const Json &lease)
                                gpu.text("name"),
                                {server.text("name"), number(gpu.get("index"))},
                                i,
-                               positive(gpu.get("memory"))});
+                               positive(gpu.get("memory")),
+                               is_true(server.get("nccl"))});
     }
     return all;
 }

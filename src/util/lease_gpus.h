@@ -17,6 +17,7 @@ struct LeaseGpu {
     ServerGpu place;
     size_t server = 0;    // the server's number in the file, from 0 on
     uint64_t memory = 0;  // the lease's cap in bytes; 0: it names none
+    bool nccl = false;    // its server's NCCL may be used
 };
 
 // In the lease's order, as they stand there; none where it is no lease file. The user owns such a

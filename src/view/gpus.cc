@@ -57,7 +57,8 @@ Result<std::vector<Gpu>> read_gpus(const std::string &lease_path)
         gpus.push_back({printable(std::move(gpu.uuid)),
                         printable(std::move(gpu.name)),
                         {},
-                        printable(gpu.place.server)});
+                        printable(gpu.place.server),
+                        gpu.nccl});
         places.push_back(std::move(gpu.place));
     }
     if (gpus.empty() || gpus.size() > kMostGpus)

@@ -18,6 +18,7 @@ struct Gpu {
     std::string uuid, name;   // printable ASCII, at most 95 characters
     std::string pci;          // util/pci_address.h
     std::string server = {};  // its name; as uuid
+    bool nccl = false;        // the server's NCCL may be used
 };
 
 // As many as a lease has at most.

@@ -67,6 +67,7 @@ enum Accepted : uint32_t {
     kTakesPlaced = 64,
     kTakesLinked = 128,  // ... and images that nvcc -rdc has linked (module_bodies.h)
     kTakesPools = 256,   // ... and pools of memory at such addresses (bands.h)
+    kTakesNccl = 512,    // ... and calls of NCCL (nccl.h)
 };
 
 // Fits in front of a Refusal's text or a ServerProof's digest.

@@ -30,6 +30,7 @@
 #include "worker/limits/confine.h"
 #include "worker/limits/memory_cap.h"
 #include "worker/limits/metering.h"
+#include "worker/nccl/library.h"
 
 namespace {
 
@@ -87,6 +88,14 @@ worker::Filter filter_of(serverd::Confinement confinement)
     case serverd::Confinement::log: return worker::Filter::logs;
     default: return worker::Filter::denies_by_name;
     }
+}
+
+worker::Sockets sockets_of(const WorkerStart &start)
+{
+    using enum worker::Sockets;
+    if (worker::nccl::is_allowed(start))
+        return takes_ucx(start) ? ucx_until_connected_and_nccl : nccl;
+    return takes_ucx(start) ? until_connected : connect_until_connected;
 }
 
 // Before the driver is opened and anything of the client's is read.
@@ -179,9 +188,7 @@ int serve(Connection &connection, const WorkerStart &start)
     signal(SIGPIPE, SIG_IGN);  // stderr is rgpud's, which may have ended
     take_all_descriptors();
     worker::Mailbox::here().open();
-    if (!confined(start, takes_ucx(start) ? worker::Sockets::until_connected
-                                          : worker::Sockets::connect_until_connected))
-        return 1;
+    if (!confined(start, sockets_of(start))) return 1;
     if (start.meter != serverd::kNoDescriptor)
         worker::Metering::here().open(start.meter, start.places);
     worker::serve_control(serverd::kControlDescriptor, start.lease);
@@ -225,7 +232,9 @@ int serve(Connection &connection, const WorkerStart &start)
     snapshot->keeps_images = session.images.keeps();
     snapshot->images = session.images.tags();
     session.sender.snapshot(CUDA_SUCCESS, wire::encode(*snapshot));
+    if (worker::nccl::is_allowed(start)) worker::Sender::before_end(worker::nccl::remove_files);
     auto r = dispatcher.run();
+    if (worker::nccl::is_allowed(start)) worker::nccl::remove_files();
     return r ? 0 : refuse(start, r.error());
 }
 

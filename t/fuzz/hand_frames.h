@@ -2,6 +2,7 @@
 // Frames to a worker whose bodies the table does not describe, with good and bad numbers in them.
 #pragma once
 
+#include "calls/nccl.h"
 #include "t/fuzz/table_calls.h"
 #include "wire/band.h"
 #include "wire/bands.h"
@@ -11,6 +12,7 @@
 #include "wire/launch_event.h"
 #include "wire/mirror.h"
 #include "wire/module_bodies.h"
+#include "wire/nccl.h"
 #include "wire/nvml.h"
 #include "wire/packing.h"
 #include "wire/shareable.h"
@@ -192,10 +194,38 @@ inline void write_placed(wire::Writer &w, Chance &random)
     }
 }
 
+// Calls of NCCL, whose parameters stand in an order of their own.
+inline void write_nccl(wire::Writer &w, Chance &random)
+{
+    const auto number = [&] { return static_cast<uint32_t>(random() % 4); };
+    const uint32_t calls_ = random() % 3;
+    w.value(uint32_t{0}), w.value(static_cast<uint8_t>(random() % 2)), w.value(calls_);
+    for (uint32_t i = 0; i < calls_; i++) {
+        const calls::NcclFunction &f = calls::nccl_at(random() % calls::nccl_count());
+        w.string(f.name), w.value(number());
+        for (const char letter : f.parameters) switch (letter) {
+            case 'A': w.value(uint32_t{2}), w.value(number()), w.value(number()); break;
+            case 'l': w.value(uint8_t{1}), w.value(uint32_t{1}), w.value(number()); break;
+            case 'u': w.value(calls::NcclUniqueId()); break;
+            case 'U': w.value(uint32_t{1}), w.value(calls::NcclUniqueId()); break;
+            case 'f': w.value(uint8_t{0}); break;
+            case 'z':
+            case 'w':
+            case 'h':
+            case 'v': w.value(odd_number(random)); break;
+            default:
+                if (std::string_view("sSdDbaqrGB").find(letter) != std::string_view::npos)
+                    w.value(recorder::kMemory + random() % 64);
+                else if (std::string_view("YHIVL").find(letter) == std::string_view::npos)
+                    w.value(number());
+            }
+    }
+}
+
 // A frame that is none of the table's.
 inline uint16_t write_beside(Chance &random, wire::Writer &w)
 {
-    switch (random() % 6) {
+    switch (random() % 7) {
     case 0: return wire::kStatusCall;
     case 1:
         w.string(random() % 2 ? "nvmlDeviceGetTemperature" : "nvmlDeviceGetUtilizationRates");
@@ -204,6 +234,7 @@ inline uint16_t write_beside(Chance &random, wire::Writer &w)
     case 2: w.value(random() % 40); return wire::kBandCall;
     case 3: write_placed(w, random); return wire::kPlacedCall;
     case 4: w.value(wire::LanesCall{random() % 20, random() % 2}); return wire::kLanesCall;
+    case 5: write_nccl(w, random); return wire::kNcclCall;
     default:
         w.value(wire::Packing{random() % 8, static_cast<wire::PackWish>(random() % 4), random()});
         return wire::kPackingCall;

@@ -13,6 +13,7 @@
 #include "slurm/terms/paths.h"
 #include "view/compilers.h"
 #include "view/gpus.h"
+#include "view/nccl.h"
 #include "view/programs.h"
 #include "view/show.h"
 
@@ -45,6 +46,18 @@ bool can_have(const Container &container, const std::string &path)
     while (access(at.c_str(), F_OK) != 0 && at.size() > container.rootfs.size())
         at.resize(at.rfind('/'));
     return is_directory(at) && access(at.c_str(), W_OK) == 0;
+}
+
+// Where the job is given our libnccl.so.2 (view/nccl.h), its path is another one in there.
+void add_nccl(ContainerParts &parts, const Container &container, const std::string &interposer_dir)
+{
+    const std::string outside = interposer_dir + view::kNcclLibrary,
+                      inside = parts.directory + view::kNcclLibrary;
+    std::string preload = value_of(container.environment, "LD_PRELOAD");
+    const size_t at = preload.find(outside);
+    if (at == preload.npos) return;
+    parts.mounts.push_back({outside, inside});
+    parts.environment.emplace_back("LD_PRELOAD", preload.replace(at, outside.size(), inside));
 }
 
 // Libraries beside the interposer that it opens by itself (the client bundle has an OpenSSL there).
@@ -230,6 +243,7 @@ Result<ContainerParts> parts_for(const Container &container, const std::string &
     parts.environment.emplace_back(
         "LD_LIBRARY_PATH", search.empty() ? parts.directory : parts.directory + ":" + search);
     add_programs(parts, container, interposer_dir);
+    add_nccl(parts, container, interposer_dir);
     if (auto gpus = view::read_gpus(lease)) {
         parts.devices = devices_for(gpus->size());
         for (auto &variable : view::gpu_variables(*gpus))

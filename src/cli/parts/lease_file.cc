@@ -12,6 +12,7 @@
 #include "pool/messages/lease_json.h"
 #include "util/fd.h"
 #include "view/compilers.h"
+#include "view/nccl.h"
 #include "view/programs.h"
 
 namespace rgpu::cli {
@@ -98,6 +99,13 @@ static void set_variables(const std::string &lease_file, const std::string &inte
     for (const auto &[name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
     for (const auto &[name, value] : view::gpu_variables(*gpus))
         setenv(name.c_str(), value.c_str(), 1);
+    const auto present = [](const char *name) {
+        const char *const value = getenv(name);
+        return std::string(value ? value : "");
+    };
+    const std::string preload = view::nccl_preload(present("LD_PRELOAD"), *gpus, false,
+                                                   present("RGPU_NCCL"), interposer_dir);
+    if (preload != present("LD_PRELOAD")) setenv("LD_PRELOAD", preload.c_str(), 1);
 }
 
 void set_environment(const std::string &lease_file, const ClientConfig &config)

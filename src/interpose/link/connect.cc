@@ -108,7 +108,7 @@ Result<ServerSession *> connect(const LeaseServer &server, uint32_t index)
     const bool takes_packed = connection->takes_packed, takes_lanes = connection->takes_lanes,
                takes_band = connection->takes_band, takes_placed = connection->takes_placed,
                takes_linked = connection->takes_linked, takes_pools = connection->takes_pools,
-               far = !net::on_one_host(fd);
+               takes_nccl = connection->takes_nccl, far = !net::on_one_host(fd);
 
     if (auto r = choice->offer(*connection, deadline); !r) return std::move(r).error();
     const auto body = read_snapshot(fd, deadline);
@@ -141,6 +141,7 @@ Result<ServerSession *> connect(const LeaseServer &server, uint32_t index)
                                                        : "its version of rgpu knows no more");
     s->set_takes_placed(takes_placed, takes_pools);
     s->set_takes_linked(takes_linked);
+    s->set_takes_nccl(takes_nccl);
     if (takes_band && index)
         s->tell(static_cast<calls::CallId>(wire::kBandCall), calls::kNoHandle,
                 [&](wire::Writer &w) { w.value(index); });

@@ -162,6 +162,8 @@ public:
     bool takes_pools() const { return takes_pools_; }
     void set_takes_linked(bool takes) { takes_linked_ = takes; }
     bool takes_linked() const { return takes_linked_; }
+    void set_takes_nccl(bool takes) { takes_nccl_ = takes; }
+    bool takes_nccl() const { return takes_nccl_; }
 
     // Whether use() can add further connections.
     bool takes_lanes() const { return connection_.laned(); }
@@ -177,7 +179,7 @@ private:
     bool makes_room(calls::SentCall id, uint32_t context, unsigned times);
 
     const bool one_host_;
-    bool takes_placed_ = false, takes_pools_ = false, takes_linked_ = false;
+    bool takes_placed_ = false, takes_pools_ = false, takes_linked_ = false, takes_nccl_ = false;
     wire::Snapshot snapshot_;
     std::unique_ptr<Packing> packing_;  // null: nothing is ever packed
     std::atomic<CallbackDue> callback_due_{nullptr};

@@ -54,6 +54,8 @@ enum class Part : uint8_t {
     host_copies,
     kernel_updates,
     user_objects,
+    // nccl
+    nccl,
     // api
     advice,
     context_uses,

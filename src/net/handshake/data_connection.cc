@@ -20,7 +20,8 @@ Result<DataConnection> connect_once(const std::string &address, const std::strin
                               accepted->takes_offers, accepted->takes_ucx,
                               accepted->takes_packed, accepted->takes_lanes,
                               accepted->takes_band,   accepted->takes_placed,
-                              accepted->takes_linked, accepted->takes_pools};
+                              accepted->takes_linked, accepted->takes_pools,
+                              accepted->takes_nccl};
     auto tunnel =
         Tunnel::open(std::move(*fd), Side::client, *accepted->key, private_openssl, deadline);
     if (!tunnel) return std::move(tunnel).error();
@@ -30,6 +31,7 @@ Result<DataConnection> connect_once(const std::string &address, const std::strin
     inside.takes_placed = accepted->takes_placed;
     inside.takes_linked = accepted->takes_linked;
     inside.takes_pools = accepted->takes_pools;
+    inside.takes_nccl = accepted->takes_nccl;
     return inside;
 }
 

@@ -26,6 +26,7 @@ struct DataConnection {
     bool takes_placed = false;  // memory at addresses that the client chooses (wire/bands.h)
     bool takes_linked = false;  // images that nvcc -rdc has linked (wire/module_bodies.h)
     bool takes_pools = false;   // pools of memory at such addresses (wire/bands.h)
+    bool takes_nccl = false;    // calls of NCCL (wire/nccl.h)
 
     // In the child of a fork: lets go of the connection, which stays the parent's.
     void leave_to_parent();

@@ -100,6 +100,7 @@ Result<Accepted> client_handshake(int fd, const std::string &lease, const std::s
     accepted.takes_placed = verdict.accepted & wire::kTakesPlaced;
     accepted.takes_linked = verdict.accepted & wire::kTakesLinked;
     accepted.takes_pools = verdict.accepted & wire::kTakesPools;
+    accepted.takes_nccl = verdict.accepted & wire::kTakesNccl;
     return accepted;
 }
 
@@ -161,7 +162,7 @@ Result<Client> answer_hello(int fd, const wire::ServerHello &mine, const wire::C
     verdict.accepted = wire::kAccepted;
     if (hello.purpose == wire::Purpose::work)
         verdict.accepted |= wire::kTakesBand | wire::kTakesPlaced | wire::kTakesLinked |
-                            wire::kTakesPools;
+                            wire::kTakesPools | wire::kTakesNccl;
     if (offers) verdict.accepted |= wire::kTakesPacked | wire::kTakesLanes;
     if (offers && terms.shared && ends_meet(fd)) verdict.accepted |= wire::kTakesOffers;
     if (offers && terms.ucx) verdict.accepted |= wire::kTakesUcx;

@@ -25,6 +25,7 @@ struct Accepted {
     bool takes_placed = false;  // memory at addresses that the client chooses (wire/bands.h)
     bool takes_linked = false;  // images that nvcc -rdc has linked (wire/module_bodies.h)
     bool takes_pools = false;   // pools of memory at such addresses (wire/bands.h)
+    bool takes_nccl = false;    // calls of NCCL (wire/nccl.h)
 };
 
 // Client: proves that it holds the secret of `lease` (`secret` as raw bytes), and that the server

@@ -28,6 +28,7 @@
 #include "view/compilers.h"
 #include "view/gpus.h"
 #include "view/namespaces.h"
+#include "view/nccl.h"
 #include "view/programs.h"
 #include "view/show.h"
 
@@ -260,6 +261,14 @@ view::Variables variables_for(spank_t spank, const std::vector<view::Gpu> &gpus,
     if (said.empty() || said == present("RGPU_GPUS"))
         all.emplace_back(kGpusOnNode, std::to_string(gpus.size()));
     for (auto &variable : view::gpu_variables(gpus)) all.push_back(std::move(variable));
+    // Tasks on other nodes have GPUs of their own.
+    uint32_t tasks = 0;
+    const bool others = spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &tasks) == ESPANK_SUCCESS &&
+                        tasks > 1;
+    const std::string preload = present("LD_PRELOAD"),
+                      with_nccl = view::nccl_preload(preload, gpus, others, present("RGPU_NCCL"),
+                                                     settings.interposer);
+    if (with_nccl != preload) all.emplace_back("LD_PRELOAD", with_nccl);
     return all;
 }
 

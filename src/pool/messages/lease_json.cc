@@ -166,12 +166,14 @@ Result<Released> decode_released(std::string_view text)
 std::string lease_file(const std::string &job, const std::vector<Grant> &grants)
 {
     Json servers = Json::array();
-    for (const Grant &grant : grants)
+    for (const Grant &grant : grants) {
         servers.push_back({{"name", grant.server},
                            {"address", grant.data_address},
                            {"lease", grant.lease.id},
                            {"secret", to_hex(grant.lease.secret.data(), grant.lease.secret.size())},
                            {"gpus", to_json(grant.lease.gpus)}});
+        if (grant.lease.nccl) servers.back()["nccl"] = true;
+    }
     return dump({{"version", 1}, {"job", job}, {"servers", std::move(servers)}}, 1) + "\n";
 }
 

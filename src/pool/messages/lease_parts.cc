@@ -75,6 +75,7 @@ Json to_json(const Lease &lease)
                  {"workers", lease.workers}};
     if (!lease.boot.empty()) json["boot"] = lease.boot;
     if (!lease.span.id.empty()) json["span"] = {{"id", lease.span.id}, {"gpus", lease.span.gpus}};
+    if (lease.nccl) json["nccl"] = true;
     if (!lease.secret.empty()) json["secret"] = to_hex(lease.secret.data(), lease.secret.size());
     if (!lease.sealed.empty()) json["sealed"] = to_hex(lease.sealed.data(), lease.sealed.size());
     return json;
@@ -101,6 +102,7 @@ Result<void> read_lease(const Json &json, std::vector<Lease> &leases)
     lease.granted_at = reader.count<int64_t>("granted_at");
     lease.workers = reader.count("workers");
     lease.boot = reader.text("boot", false);
+    lease.nccl = reader.flag("nccl");
     if (const Json *span = reader.member("span", false)) {
         Reader span_reader(*span, "span");
         lease.span = {span_reader.text("id"), span_reader.count("gpus")};

@@ -147,6 +147,7 @@ struct Lease {
     Milliseconds expires_in{0};  // with a term
     int64_t granted_at = 0;      // seconds since the epoch, wall clock
     int workers = 0;             // running now
+    bool nccl = false;           // its programs may use the server's NCCL
     std::string boot;  // of the host, when it was granted: its programs do not survive another
     Span span;
 };

@@ -117,6 +117,11 @@ Result<Driver> find_driver(const RgpudConfig &config)
     if (access(config.worker.c_str(), X_OK) != 0)
         return error(ErrorKind::invalid, "%s: %s; set [rgpud] worker in rgpu.conf",
                      config.worker.c_str(), strerror(errno));
+    if (config.nccl != "off" && config.nccl != "auto" && !config.nccl.starts_with('/'))
+        return error(
+            ErrorKind::invalid,
+            "nccl = \"%s\" below [rgpud]: off, auto or the path of a libnccl.so.2 is wanted",
+            config.nccl.c_str());
     Result<void> made = make_dirs(config);
     if (!made) return std::move(made).error();
     if (config.driver == "nvidia" || config.driver == "auto") {
@@ -186,6 +191,8 @@ WorkerStart worker_start(const RgpudConfig &config, const Driver &driver)
     WorkerStart start;
     start.server = config.name;
     start.takes_ucx = offers_ucx(config);
+    if (config.nccl != "off")
+        start.nccl = config.nccl, start.nccl_interface = config.nccl_interface;
     // What software GPUs need is known (worker/limits/confine.h).
     start.confinement = config.confine_workers == "log"     ? Confinement::log
                         : config.confine_workers == "false" ? Confinement::none

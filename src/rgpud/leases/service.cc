@@ -24,6 +24,14 @@ std::string shape(const std::vector<pool::Portion> &gpus)
 std::string gpus_of(const pool::Drain &drain) { return drain.gpu.empty() ? "all GPUs" : drain.gpu; }
 
 // What the audit is told of a lease; `lease` outlives it.
+// Whether programs of the lease may use this host's NCCL: its GPUs are theirs alone.
+bool offers_nccl(const RgpudConfig &config, const pool::Lease &lease)
+{
+    return config.nccl != "off" &&
+           std::all_of(lease.gpus.begin(), lease.gpus.end(),
+                       [](const pool::Portion &gpu) { return gpu.share == kWholeGpu; });
+}
+
 Audit::Event of_lease(const char *act, const pool::Lease &lease, const pool::Caller *caller,
                       const char *why = "")
 {
@@ -139,6 +147,7 @@ Result<pool::Lease> Service::accept(const pool::Caller &caller, const std::strin
     std::unique_lock lock(mutex_);
     Result<pool::Lease> lease = ledger_.accept(caller, offer, end_expired(), gpus);
     if (!lease) return lease;
+    lease->nccl = offers_nccl(config_, *lease);
     ++leases_granted_;
     (void)lending_.take_count(lease->owner.job);
     pool_.open(*lease);
@@ -270,7 +279,10 @@ std::vector<pool::Lease> Service::leases(const pool::Caller &caller,
 {
     std::lock_guard lock(mutex_);
     std::vector<pool::Lease> leases = ledger_.leases(caller, filter, end_expired());
-    for (pool::Lease &lease : leases) lease.workers = pool_.count(lease.id);
+    for (pool::Lease &lease : leases) {
+        lease.workers = pool_.count(lease.id);
+        lease.nccl = offers_nccl(config_, lease);
+    }
     return leases;
 }
 

@@ -36,7 +36,17 @@ FrameHeader header(ServerFrame type, uint32_t sequence, CUresult result, size_t 
     return h;
 }
 
+void (*to_do_at_end)() = nullptr;
+
+[[noreturn]] void end()
+{
+    if (to_do_at_end) to_do_at_end();
+    _exit(0);
+}
+
 }  // namespace
+
+void Sender::before_end(void (*function)()) { to_do_at_end = function; }
 
 void Sender::send(const FrameHeader &h, const void *body)
 {
@@ -65,7 +75,7 @@ void Sender::send_now(const void *first, size_t first_bytes, const void *second,
     const int64_t begin = large ? share::clock_now() : 0;
     for (size_t left = first_bytes + second_bytes; left;) {
         ssize_t n = to_->send(parts, second_bytes ? 2 : 1, -1);
-        if (n <= 0) _exit(0);  // the client is gone: so is what it asked for
+        if (n <= 0) end();  // the client is gone: so is what it asked for
         left -= static_cast<size_t>(n);
         for (iovec &part : parts) {
             size_t took = std::min<size_t>(part.iov_len, static_cast<size_t>(n));

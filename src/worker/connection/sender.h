@@ -22,6 +22,9 @@ namespace rgpu::worker {
 class Sender {
 public:
     explicit Sender(net::Transport &to) : to_(&to) {}
+    // Called before the process ends because the client is gone, by whichever thread sees it. Once,
+    // before the first frame.
+    static void before_end(void (*function)());
     // From now on that way.
     void use(net::Transport &to);
     // Answers the client's word that lanes begin: behind that they have.

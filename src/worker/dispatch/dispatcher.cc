@@ -6,6 +6,7 @@
 
 #include "wire/bands.h"
 #include "wire/lanes.h"
+#include "wire/nccl.h"
 #include "wire/nvml.h"
 #include "wire/packing.h"
 #include "wire/status.h"
@@ -86,6 +87,7 @@ Result<void> Dispatcher::step(const wire::FrameHeader &h)
     }
     if (h.type == wire::kNvmlCall) return take_nvml(session, h);
     if (h.type == wire::kBandCall) return take_band(session, h);
+    if (h.type == wire::kNcclCall) return nccl_.take(h);
     if (h.type == wire::kPlacedCall) return take_placed(session, h);
     if (h.type == wire::kLanesCall) return offers_.take_lanes(h);
     if (h.type == wire::kPackingCall) return packing_.take(h);

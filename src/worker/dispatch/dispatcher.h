@@ -10,6 +10,7 @@
 
 #include "worker/connection/packing.h"
 #include "worker/dispatch/offers.h"
+#include "worker/nccl/nccl.h"
 #include "worker/session/session.h"
 
 namespace rgpu::worker {
@@ -19,7 +20,8 @@ public:
     // Over this socket, and through shared memory or UCX where the client offers that. `start` says
     // what the lease may have.
     Dispatcher(int fd, Console &console, const serverd::WorkerStart &start)
-        : session(fd, console, start), offers_(session, fd, number_for_lanes(start))
+        : session(fd, console, start), offers_(session, fd, number_for_lanes(start)),
+          nccl_(session, start)
     {}
 
     // An offer of UCX may come, and with it what is ready for it; null: that is made when it comes.
@@ -46,6 +48,7 @@ private:
     Result<void> step(const wire::FrameHeader &);
 
     Offers offers_;
+    nccl::Nccl nccl_;
     Packing packing_{session.input, session.sender};
     Fd channel_;
     bool first_ = true;  // frame

@@ -10,9 +10,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <vector>
@@ -109,6 +111,9 @@ constexpr int kAllowedToo[] = {SCMP_SYS(ioctl),   SCMP_SYS(socket), SCMP_SYS(soc
                                SCMP_SYS(connect), SCMP_SYS(bind),   SCMP_SYS(shmget),
                                SCMP_SYS(shmat),   SCMP_SYS(shmdt),  SCMP_SYS(shmctl)};
 
+// NCCL listens for other ranks.
+constexpr int kAllowedForNccl[] = {SCMP_SYS(bind)};
+
 // Newer than libseccomp 2.5.4 and Debian 12's headers.
 constexpr int kMapShadowStack = 453, kFutexWake = 454, kFutexWait = 455, kFutexRequeue = 456,
               kMseal = 462, kFchmodat2 = 452, kEpollPwait2 = 441;
@@ -127,6 +132,23 @@ int add_socket_rules(scmp_filter_ctx filter)
     for (int call : {SCMP_SYS(socket), SCMP_SYS(socketpair)})
         if (int r = seccomp_rule_add(filter, kDeny, call, 1, SCMP_A0(SCMP_CMP_NE, AF_UNIX)))
             return r;
+    return 0;
+}
+
+// NCCL finds the host's interfaces, and meets other ranks over TCP, at any time.
+constexpr unsigned kNcclFamilies[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK};
+
+int add_other_families(scmp_filter_ctx filter)
+{
+    for (int call : {SCMP_SYS(socket), SCMP_SYS(socketpair)}) {
+        for (unsigned family = 0; family < AF_MAX; family++)
+            if (std::find(std::begin(kNcclFamilies), std::end(kNcclFamilies), family) ==
+                std::end(kNcclFamilies))
+                if (int r = seccomp_rule_add(filter, kDeny, call, 1, SCMP_A0(SCMP_CMP_EQ, family)))
+                    return r;
+        if (int r = seccomp_rule_add(filter, kDeny, call, 1, SCMP_A0(SCMP_CMP_GE, AF_MAX)))
+            return r;
+    }
     return 0;
 }
 
@@ -214,6 +236,23 @@ int add_software_and_connect(scmp_filter_ctx filter)
     return r ? r : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(connect), 0);
 }
 
+int add_software_and_nccl(scmp_filter_ctx filter)
+{
+    if (int r = add_software_and_connect(filter)) return r;
+    for (unsigned family : kNcclFamilies)
+        if (int r = family == AF_UNIX ? 0
+                                      : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket),
+                                                         1, SCMP_A0(SCMP_CMP_EQ, family)))
+            return r;
+    return allow(filter, kAllowedForNccl);
+}
+
+int add_all_but_nccl(scmp_filter_ctx filter)
+{
+    const int r = add_rules(filter);
+    return r ? r : add_other_families(filter);
+}
+
 int add_connect_rule(scmp_filter_ctx filter)
 {
     return seccomp_rule_add(filter, kDeny, SCMP_SYS(connect), 0);
@@ -270,6 +309,9 @@ int main()
                       print("kSoftware", add_software, kDeny) &&
                       print("kSoftwareButConnect", add_software_and_connect, kDeny) &&
                       print("kConnect", add_connect_rule) &&
+                      print("kAllButNccl", add_all_but_nccl) &&
+                      print("kOtherFamilies", add_other_families) &&
+                      print("kSoftwareAndNccl", add_software_and_nccl, kDeny) &&
                       print("kSoftwareButSockets", add_software_and_more, kDeny) &&
                       print("kNotListed", add_software_and_more, SCMP_ACT_LOG);
     return made ? 0 : 1;

@@ -67,23 +67,30 @@ Result<void> confine(Filter filter, Sockets sockets)
     // A worker of root's own lease (worker_user = "root") is root without root's rights.
     if (!drop_capabilities())
         return error(ErrorKind::internal, "cannot give up privileges: %s", strerror(errno));
-    const bool for_ucx = sockets == Sockets::until_connected;
-    to_come = for_ucx ? Steps(kSockets) : Steps();
+    const bool for_nccl = sockets == Sockets::nccl ||
+                          sockets == Sockets::ucx_until_connected_and_nccl;
+    const bool for_ucx = sockets == Sockets::until_connected ||
+                         sockets == Sockets::ucx_until_connected_and_nccl;
+    to_come = !for_ucx ? Steps() : for_nccl ? Steps(kOtherFamilies) : Steps(kSockets);
     // The software GPU's filter denies all of connect(2), and its workers look into each other's
     // shared files (/proc/PID/fd), which Landlock denies, too.
-    if (!for_ucx && filter != Filter::software) deny_tcp();
+    if (!for_ucx && !for_nccl && filter != Filter::software) deny_tcp();
     if (auto quiet = install(kQuiet, 0); !quiet) return quiet;
     if (filter == Filter::software) {
         const bool connects = sockets == Sockets::connect_until_connected;
         if (connects) to_come = kConnect;
         return install(for_ucx    ? Steps(kSoftwareButSockets)
+                       : for_nccl ? Steps(kSoftwareAndNccl)
                        : connects ? Steps(kSoftwareButConnect)
                                   : Steps(kSoftware),
                        SECCOMP_FILTER_FLAG_LOG);
     }
     if (filter == Filter::logs)
         if (auto logs = install(kNotListed, 0); !logs) return logs;
-    return install(for_ucx ? Steps(kAllButSockets) : Steps(kAll), SECCOMP_FILTER_FLAG_LOG);
+    return install(for_ucx    ? Steps(kAllButSockets)
+                   : for_nccl ? Steps(kAllButNccl)
+                              : Steps(kAll),
+                   SECCOMP_FILTER_FLAG_LOG);
 }
 
 Result<void> deny_sockets()

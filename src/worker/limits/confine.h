@@ -30,6 +30,8 @@ enum class Sockets {
     denied,
     connect_until_connected,  // a software GPU's worker may connect: to a client's shared memory
     until_connected,          // all, for UCX, which makes them up to when its endpoint stands
+    nccl,  // TCP, Unix and netlink for good: NCCL meets other ranks whenever the program asks
+    ucx_until_connected_and_nccl,
 };
 Result<void> confine(Filter, Sockets = Sockets::denied);
 // What confine() has left until the client's first frame is dealt with, in all threads. Does
