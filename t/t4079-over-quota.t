@@ -107,7 +107,8 @@ begin=$EPOCHREALTIME
 job owners b --gres=rgpu:2
 ok "b wants its two GPUs, and has them" wait_for 60 runs_in "$owners" b
 seconds=$(since "$begin")
-ok "... within ten seconds: $seconds s" awk "BEGIN {exit !($seconds <= 10)}"
+# 8.6 to 9.7 s on a machine with nothing else to do; other tests may run beside this one.
+ok "... within twenty seconds: $seconds s" awk "BEGIN {exit !($seconds <= 20)}"
 for name in "$over" "${tasks}_1"; do
     ok "job $name is requeued, in its own QOS" wait_for 60 is_back "$name" a
     is "$(restarts "$name")" 1 "... once"
