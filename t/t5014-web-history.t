@@ -85,14 +85,19 @@ echo fails > "$T/HOW"
 ok "Prometheus refuses" wait_for 20 told 30
 is "$code $(points 'j["error"]')" "502 Prometheus: too many points" \
     "... which the page is told in its words"
-echo garbage > "$T/HOW"
-ok "it answers what nobody knows" wait_for 20 told 31
-like "$code $(points 'j["error"]')" '^502 Prometheus: its answer is none' "... which is said"
+days=31
+for data in '{"result": [{"values": [[1]]}]}' '{"result": [{"values": [1]}]}' '{"result": [7]}' \
+    '{"result": {}}' '[]' 7; do
+    echo "{\"status\": \"success\", \"data\": $data}" > "$T/HOW"
+    ok "it answers what nobody knows: $data" wait_for 20 told $days
+    like "$code $(points 'j["error"]')" '^502 Prometheus: its answer is none' "... which is said"
+    days=$((days + 1))
+done
 echo silent > "$T/HOW"
-told 32
+told 60
 get /v1/pool -H "$(bearer)"
 is "$code" 200 "one that does not answer keeps nobody waiting"
-ok "... and is given up" wait_for 30 told 32
+ok "... and is given up" wait_for 30 told 60
 like "$code $(points 'j["error"]')" '^502 Prometheus: ' "... which is said"
 kill -TERM "$web_pid"
 ended() { tap_gone "$web_pid"; }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """made_up_prometheus.py PORT_FILE ASKED: answers range queries as the file named HOW beside ASKED
-says: fails, garbage, numbers or silent; each query is a line of ASKED."""
+says: fails, numbers, silent, or the JSON to answer; each query is a line of ASKED."""
 import http.server
 import json
 import os
@@ -23,8 +23,8 @@ class Prometheus(http.server.BaseHTTPRequestHandler):
     def answer(self, how, end):
         if how == "silent":
             time.sleep(60)
-        if how == "garbage":
-            return self.say(200, b'{"status": "success", "data": {"result": [{"values": [[1]]}]}}')
+        if how.startswith("{"):
+            return self.say(200, how.encode())
         if how == "fails":
             return self.say(
                 422, json.dumps({"status": "error", "error": "too many points"}).encode()

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <cmath>
@@ -215,18 +216,16 @@ void History::look(const Seen &seen)
     const int64_t minute = seen.time_ms / kMinuteMs;
     if (minute != minute_) end_minute();
     minute_ = minute;
-    const auto note = [&](const std::string &name, const Point &point) {
-        Series &to = series(name);
+    const auto note = [](Series &to, const Point &point) {
         add(to.sum, point);
         ++to.looks;
     };
     for (const ServerSeen &server : seen.servers) {
-        series(file_of(server.name));  // also of one that is silent now
-        if (server.inventory && server.failure.empty())
-            note(file_of(server.name), point_of(server));
+        Series &own = series(file_of(server.name));  // also of one that is silent now
+        if (server.inventory && server.failure.empty()) note(own, point_of(server));
     }
-    series(kQueue);
-    if (seen.queue.failure.empty()) note(kQueue, waiting_of(seen.queue));
+    Series &queue = series(kQueue);
+    if (seen.queue.failure.empty()) note(queue, waiting_of(seen.queue));
 }
 
 std::vector<Point> History::day(const std::string &server, int64_t now_ms) const

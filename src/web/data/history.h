@@ -3,7 +3,6 @@
 // ring files. One thread at a time.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <string>

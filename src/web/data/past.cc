@@ -81,29 +81,30 @@ Error wrong_answer(const std::string &why)
 Result<void> read(const pool::HttpReply &reply, float Point::*number,
                   std::map<int64_t, Point> &points)
 {
-    const Json told = Json::parse(reply.body, nullptr, false);
-    if (!told.is_object()) return wrong_answer("HTTP status " + std::to_string(reply.status));
-    if (told.value("status", Json()) != "success") {
-        const Json why = told.value("error", Json());
-        return wrong_answer(why.is_string() ? why.get<std::string>().substr(0, pool::kMostSentence)
-                                            : "HTTP status " + std::to_string(reply.status));
-    }
-    const Json series = told.value(Json::json_pointer("/data/result"), Json::array());
-    if (!series.is_array()) return wrong_answer("its answer is none that rgpu web knows");
-    if (series.empty()) return {};
-    const Json values = series[0].value(Json::json_pointer("/values"), Json());
-    if (!values.is_array()) return wrong_answer("its answer is none that rgpu web knows");
-    for (const Json &pair : values) {
-        if (!pair.is_array() || pair.size() != 2 || !pair[0].is_number() || !pair[1].is_string())
-            return wrong_answer("its answer is none that rgpu web knows");
-        const float value = strtof(pair[1].get_ref<const std::string &>().c_str(), nullptr);
-        const double seconds = pair[0].get<double>();
-        if (!std::isfinite(value) || !(seconds > 0 && seconds < 1e11)) continue;
-        const auto ms = static_cast<int64_t>(seconds * 1000);
-        points[ms].time_ms = ms;
-        points[ms].*number = value;
-    }
-    return {};
+    std::string refusal;  // in Prometheus' own words
+    const Result<void> known =
+        pool::decode<void>(reply.body, [&](const Json &told) -> Result<void> {
+            if (told.at("status") != "success") {
+                refusal = told.at("error").get<std::string>().substr(0, pool::kMostSentence);
+                return {};
+            }
+            const Json &series = told.at("data").at("result");
+            if (series.is_array() && series.empty()) return {};
+            for (const Json &pair : series.at(0).at("values")) {
+                const double seconds = pair.at(0).get<double>();
+                const float value =
+                    strtof(pair.at(1).get_ref<const std::string &>().c_str(), nullptr);
+                if (!std::isfinite(value) || !(seconds > 0 && seconds < 1e11)) continue;
+                const auto ms = static_cast<int64_t>(seconds * 1000);
+                points[ms].time_ms = ms;
+                points[ms].*number = value;
+            }
+            return {};
+        });
+    if (!known)
+        return wrong_answer("its answer is none that rgpu web knows (HTTP status " +
+                            std::to_string(reply.status) + ")");
+    return refusal.empty() ? Result<void>() : wrong_answer(refusal);
 }
 
 }  // namespace
@@ -155,12 +156,17 @@ std::optional<Result<std::vector<Point>>> Past::find(const std::string &server, 
     if (answer.points && now() - answer.asked < (*answer.points ? kGood : kBad))
         return answer.points;
     answer.points.reset();
-    if (added && answers_.size() > kMostKept)
-        for (auto other = answers_.begin(); other != answers_.end(); ++other)
-            if (other != at && other->second.points) {
-                answers_.erase(other);
-                break;
-            }
+    if (added && answers_.size() > kMostKept) {
+        const auto old = std::find_if(answers_.begin(), answers_.end(),
+                                      [](const auto &one) { return one.second.points; });
+        if (old == answers_.end()) {
+            answers_.erase(at);
+            return Result<std::vector<Point>>(error(
+                ErrorKind::unavailable,
+                "Prometheus: %zu questions wait for it already; try again in a minute", kMostKept));
+        }
+        answers_.erase(old);
+    }
     wake_.notify_all();
     return std::nullopt;
 }

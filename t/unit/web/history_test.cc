@@ -14,6 +14,8 @@
 #include <criterion/criterion.h>
 #include <nlohmann/json.hpp>
 
+#include "web/data/past.h"
+
 using namespace rgpu;
 using namespace rgpu::web;
 using nlohmann::json;
@@ -201,4 +203,14 @@ Test(history, a_time_in_which_nobody_looked_is_a_gap)
     cr_assert_eq(told[2].dump(), "[3000]");
     cr_assert_eq(told[3].dump(), "[9000,0.0,0.25,0.0,0.0,0.0,0.0,0.0,null]", "%s",
                  told[3].dump().c_str());
+}
+
+Test(past, only_so_many_questions_wait)
+{
+    Past past("http://localhost:9090");  // which nobody asks, as it is not started
+    for (int days = 2; days < 2 + 64; ++days) cr_assert(!past.find("", days), "%d days", days);
+    const auto refused = past.find("", 80);
+    cr_assert(refused && !*refused);
+    cr_assert_eq(refused->error().kind, ErrorKind::unavailable);
+    cr_assert(!past.find("", 2), "one that waits goes on waiting");
 }
