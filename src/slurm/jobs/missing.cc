@@ -2,9 +2,9 @@
 #include "slurm/jobs/missing.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "slurm/terms/filters.h"
+#include "slurm/terms/number.h"
 
 namespace rgpu::slurm {
 namespace {
@@ -18,13 +18,6 @@ std::string_view value_of(std::string_view line, std::string_view name)
         return value.substr(0, value.find_first_of(" \n"));
     }
     return {};
-}
-
-unsigned long number_of(std::string_view text)
-{
-    unsigned long value = 0;
-    std::from_chars(text.data(), text.data() + text.size(), value);
-    return value;
 }
 
 // Calls see(line) until it returns true.

@@ -2,19 +2,12 @@
 #include "slurm/quotas/books.h"
 
 #include <algorithm>
-#include <charconv>
 
+#include "slurm/terms/number.h"
 #include "util/next_token.h"
 
 namespace rgpu::slurm {
 namespace {
-
-unsigned long number_of(std::string_view text)
-{
-    unsigned long value = 0;
-    std::from_chars(text.data(), text.data() + text.size(), value);
-    return value;
-}
 
 // That it holds its licences. A job that is completing gives them back by itself.
 bool holds(const QueuedJob &job)
@@ -174,6 +167,17 @@ std::vector<Qos> parse_qos(std::string_view printed)
         }
         if (!qos.name.empty()) out.push_back(std::move(qos));
     }
+    return out;
+}
+
+std::vector<const QueuedJob *> pending(const std::vector<QueuedJob> &queue)
+{
+    std::vector<const QueuedJob *> out;
+    for (const QueuedJob &job : queue)
+        if (job.state == "PENDING") out.push_back(&job);
+    std::stable_sort(out.begin(), out.end(), [](const QueuedJob *a, const QueuedJob *b) {
+        return a->priority > b->priority;
+    });
     return out;
 }
 

@@ -40,6 +40,9 @@ inline constexpr const char *kQueueFormat =
 // are one here, "14_[3,4]". Without, it shows records as one that are not.
 std::vector<QueuedJob> parse_queue(std::string_view printed);
 
+// Those that are pending, that of the highest priority first.
+std::vector<const QueuedJob *> pending(const std::vector<QueuedJob> &queue);
+
 // That the job may be waiting for licences, and for nothing else. With bf_licenses the main
 // scheduler stops at the first job that does, so that those behind it have no reason or that of
 // their place.

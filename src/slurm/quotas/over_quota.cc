@@ -152,12 +152,7 @@ std::vector<std::string> movers(const std::vector<QueuedJob> &queue)
 std::vector<Move> moves(const std::vector<QueuedJob> &queue, Books &books, const MadeWay &made,
                         const std::vector<Association> &associations, int64_t now)
 {
-    std::vector<const QueuedJob *> waiting;
-    for (const QueuedJob &job : queue)
-        if (job.state == "PENDING") waiting.push_back(&job);
-    std::stable_sort(waiting.begin(), waiting.end(), [](const QueuedJob *a, const QueuedJob *b) {
-        return a->priority > b->priority;
-    });
+    const std::vector<const QueuedJob *> waiting = pending(queue);
     Mover mover(books, made, associations, now);
     std::vector<Move> out;
     for (const QueuedJob *job : waiting)

@@ -2,18 +2,12 @@
 #include "slurm/quotas/victims.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
+
+#include "slurm/terms/number.h"
 
 namespace rgpu::slurm {
 namespace {
-
-unsigned long number_of(const std::string &text)
-{
-    unsigned long value = 0;
-    std::from_chars(text.data(), text.data() + text.size(), value);
-    return value;
-}
 
 // Job ids are numbers.
 bool younger(const QueuedJob &a, const QueuedJob &b)
@@ -84,14 +78,9 @@ void serve(const QueuedJob &job, Books &books, MadeWay &out)
 
 MadeWay make_way(const std::vector<QueuedJob> &queue, Books &books)
 {
-    std::vector<const QueuedJob *> waiting;
-    for (const QueuedJob &job : queue)
-        if (waits_for_licences(job)) waiting.push_back(&job);
-    std::stable_sort(waiting.begin(), waiting.end(), [](const QueuedJob *a, const QueuedJob *b) {
-        return a->priority > b->priority;
-    });
     MadeWay out;
-    for (const QueuedJob *job : waiting) serve(*job, books, out);
+    for (const QueuedJob *job : pending(queue))
+        if (waits_for_licences(*job)) serve(*job, books, out);
     return out;
 }
 

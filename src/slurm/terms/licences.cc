@@ -2,7 +2,7 @@
 // Takes licence strings apart and puts them together again.
 #include "slurm/terms/licences.h"
 
-#include <charconv>
+#include "slurm/terms/number.h"
 
 namespace rgpu::slurm {
 namespace {
@@ -12,13 +12,6 @@ constexpr std::string_view kSeparators = ",;|", kSum = "rgpu", kTyped = "rgpu_";
 bool is_ours(std::string_view name)
 {
     return name == kSum || (name.starts_with(kTyped) && name.size() > kTyped.size());
-}
-
-unsigned long number_of(std::string_view text)
-{
-    unsigned long value = 0;
-    std::from_chars(text.data(), text.data() + text.size(), value);
-    return value;
 }
 
 // Calls see(whole element, name, count text) for each licence in the list.
