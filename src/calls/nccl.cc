@@ -111,7 +111,7 @@ bool nccl_value(std::string_view value)
 {
     // No path, and nothing that a terminal would take for more than text.
     return value.size() <= kMostNcclText && std::all_of(value.begin(), value.end(), [](char c) {
-               return c > ' ' - 1 && c <= '~' && c != '/';
+               return c >= ' ' && c <= '~' && c != '/';
            });
 }
 

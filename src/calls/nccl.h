@@ -43,6 +43,9 @@ struct NcclFunction {
     bool has(char letter) const { return place(letter) != std::string_view::npos; }
 };
 
+// The version of what libnccl.so.2 hands to libcuda.so.1, which knows no other.
+inline constexpr uint32_t kNcclEntryVersion = 1;
+
 // By name; null where there is none.
 const NcclFunction *find_nccl(std::string_view name);
 // All of them, for tests.

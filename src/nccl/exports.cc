@@ -21,8 +21,7 @@ using rgpu::calls::NcclUniqueId;
 using Word = uint64_t;
 using Entry = Word (*)(uint32_t version, const char *name, const Word *words);
 
-constexpr uint32_t kVersion = 1;
-constexpr Word kSystemError = 2;
+constexpr Word kSystemError = rgpu::calls::kNcclSystemError;
 
 void say(const char *text)
 {
@@ -47,7 +46,10 @@ Entry find_entry()
     return found;
 }
 
-Word call(const char *name, const Word *words) { return find_entry()(kVersion, name, words); }
+Word call(const char *name, const Word *words)
+{
+    return find_entry()(rgpu::calls::kNcclEntryVersion, name, words);
+}
 
 }  // namespace
 

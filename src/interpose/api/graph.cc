@@ -42,10 +42,13 @@ CUresult destroyed(CUgraphExec *exec, CUresult why)
 // of each is asked, the others are posted.
 template <CallId Id, class P> CUresult update_kernel(CUgraphExec exec, CUgraphNode node, const P *p)
 {
-    const HandleId exec_id = number(exec), node_id = Handles::get().id(node).value_or(0);
-    const bool known = p && exec_id && node_id && will_take(exec_id, node_id, *p);
-    CUresult r = known ? remote_posted<Id>(exec, node, p) : remote<Id>(exec, node, p);
-    if (!r && !known) note_taken(exec_id, node_id, *p);
+    if (!p) return remote<Id>(exec, node, p);
+    const HandleId exec_id = number(exec);
+    const HandleId node_id = Handles::get().id(node).value_or(calls::kNoHandle);
+    const KernelUpdate update(*p);
+    if (will_take(exec_id, node_id, update)) return remote_posted<Id>(exec, node, p);
+    CUresult r = remote<Id>(exec, node, p);
+    if (!r) note_taken(exec_id, node_id, update);
     return r;
 }
 

@@ -10,13 +10,10 @@ namespace rgpu::interpose {
 
 namespace {
 
-// Of what our libnccl.so.2 hands over.
-constexpr uint32_t kVersion = 1;
-
 uint64_t nccl_entry(uint32_t version, const char *name, const uint64_t *words)
 {
     uint64_t result = calls::kNcclSystemError;
-    if (version != kVersion) return result;
+    if (version != calls::kNcclEntryVersion) return result;
     const CUresult r = guard("NCCL", [&] {
         result = nccl::call(name, words);
         return CUDA_SUCCESS;

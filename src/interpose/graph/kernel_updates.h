@@ -34,16 +34,8 @@ private:
 };
 
 bool will_take(calls::HandleId exec, calls::HandleId node, const KernelUpdate &update);
-template <class P> bool will_take(calls::HandleId exec, calls::HandleId node, const P &params)
-{
-    return will_take(exec, node, KernelUpdate(params));
-}
 // The driver has taken it.
 void note_taken(calls::HandleId exec, calls::HandleId node, const KernelUpdate &update);
-template <class P> void note_taken(calls::HandleId exec, calls::HandleId node, const P &params)
-{
-    note_taken(exec, node, KernelUpdate(params));
-}
 // The executable graph has ended, or was changed as a whole.
 void forget_updates(calls::HandleId exec);
 // A node, a graph or a function has ended, whose number may come again.

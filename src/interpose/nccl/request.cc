@@ -192,9 +192,8 @@ int Request::take_config(wire::Writer &w, const uint8_t *config)
     uint8_t copy[calls::kNcclConfigBytes];
     memcpy(copy, config, bytes);
     memcpy(copy, &bytes, sizeof bytes);
-    const char *const net = text_at(config, bytes, calls::kNcclNetName), *const name = text_at(
-                                                                             config, bytes,
-                                                                             calls::kNcclCommName);
+    const char *const net = text_at(config, bytes, calls::kNcclNetName);
+    const char *const name = text_at(config, bytes, calls::kNcclCommName);
     for (size_t at : {calls::kNcclNetName, calls::kNcclCommName})
         if (bytes >= at + sizeof(char *)) memset(copy + at, 0, sizeof(char *));
     w.value(static_cast<uint32_t>(bytes));

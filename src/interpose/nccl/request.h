@@ -27,7 +27,6 @@ public:
     // no communicator.
     void finish(bool failed);
 
-    const calls::NcclFunction &function() const { return function_; }
     unsigned server() const { return server_; }
     // The calling thread's context, as the server knows it.
     uint32_t context() const { return context_; }

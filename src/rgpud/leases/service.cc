@@ -23,7 +23,6 @@ std::string shape(const std::vector<pool::Portion> &gpus)
 
 std::string gpus_of(const pool::Drain &drain) { return drain.gpu.empty() ? "all GPUs" : drain.gpu; }
 
-// What the audit is told of a lease; `lease` outlives it.
 // Whether programs of the lease may use this host's NCCL: its GPUs are theirs alone.
 bool offers_nccl(const RgpudConfig &config, const pool::Lease &lease)
 {
@@ -32,6 +31,7 @@ bool offers_nccl(const RgpudConfig &config, const pool::Lease &lease)
                        [](const pool::Portion &gpu) { return gpu.share == kWholeGpu; });
 }
 
+// What the audit is told of a lease; `lease` outlives it.
 Audit::Event of_lease(const char *act, const pool::Lease &lease, const pool::Caller *caller,
                       const char *why = "")
 {
