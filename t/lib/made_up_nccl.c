@@ -259,7 +259,7 @@ const char *ncclGetLastError(Comm *c)
 
 int ncclGetUniqueId(Id *id)
 {
-    static int made;
+    static _Atomic int made;  // several threads ask at the same time
     memset(id, 0, sizeof *id);
     snprintf(id->bytes, sizeof id->bytes, "made up %d %d", (int)getpid(), ++made);
     return kSuccess;
