@@ -255,19 +255,22 @@ Result<void> serve_find(Session &s, Call &call, Find find)
     return {};
 }
 
-// All that is found in `Owner`; `list` asks the driver.
-template <class Found, class Owner, class List>
-Result<void> serve_enumerate(Session &s, Call &call, List list)
+// All that is found in `Owner`, whose number `count_of` asks the driver, and `list` for them.
+template <class Found, class Owner, class Count, class List>
+Result<void> serve_enumerate(Session &s, Call &call, Count count_of, List list)
 {
     const auto asked = call.body.value<wire::FunctionList>();
     if (!call.body.at_end()) return misfit();
     constexpr uint32_t kMaxRoom = 1 << 20;
     Owner owner{};
-    std::vector<Found> found(std::min(asked.room, kMaxRoom));
-    CUresult r = DRIVER(cuFuncGetParamInfo) && list ? s.objects.get(asked.owner, owner)
-                                                    : CUDA_ERROR_NOT_SUPPORTED;
+    CUresult r = DRIVER(cuFuncGetParamInfo) && count_of && list ? s.objects.get(asked.owner, owner)
+                                                                : CUDA_ERROR_NOT_SUPPORTED;
     if (!r && !owner) r = CUDA_ERROR_INVALID_HANDLE;
-    if (!r) r = list(found.data(), static_cast<unsigned>(found.size()), owner);
+    unsigned count = 0;
+    if (!r) r = count_of(&count, owner);
+    // Room for what there is, not for what is asked.
+    std::vector<Found> found(std::min({count, asked.room, kMaxRoom}));
+    if (!r && !found.empty()) r = list(found.data(), static_cast<unsigned>(found.size()), owner);
     while (!found.empty() && !found.back())
         found.pop_back();  // there was more room than there are functions
     std::vector<uint8_t> answer;
@@ -289,12 +292,14 @@ Result<void> serve_enumerate(Session &s, Call &call, List list)
 
 Result<void> cuModuleEnumerateFunctions(Session &s, Call &call)
 {
-    return serve_enumerate<CUfunction, CUmodule>(s, call, DRIVER(cuModuleEnumerateFunctions));
+    return serve_enumerate<CUfunction, CUmodule>(s, call, DRIVER(cuModuleGetFunctionCount),
+                                                 DRIVER(cuModuleEnumerateFunctions));
 }
 
 Result<void> cuLibraryEnumerateKernels(Session &s, Call &call)
 {
-    return serve_enumerate<CUkernel, CUlibrary>(s, call, DRIVER(cuLibraryEnumerateKernels));
+    return serve_enumerate<CUkernel, CUlibrary>(s, call, DRIVER(cuLibraryGetKernelCount),
+                                                DRIVER(cuLibraryEnumerateKernels));
 }
 
 Result<void> cuModuleLoadDataEx(Session &s, Call &call)
