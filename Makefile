@@ -160,6 +160,13 @@ $(O)/obj/src/softgpu/exec/coroutine.o: cf_protection = -fcf-protection=none
 
 # A template for each line of the table: optimised, they take minutes to compile.
 $(O)/obj/t/recorder/% $(O)/obj/t/unit/recorder/%: CXXFLAGS += -O0 -g0
+# But not what stands around each input of a fuzz target. Its copies of inline functions are the ones that get linked.
+$(O)/obj/t/unit/recorder/support.%: CXXFLAGS += -O2
+# libFuzzer reads all counters after each input. Those of tests' own code tell it nothing. Comparisons it sees
+# where mutations do not know an input's form.
+libfuzzer := $(findstring fuzzer-no-link,$(SANITIZE))
+$(O)/obj/t/recorder/% $(O)/obj/t/unit/%: sanitizer += $(if $(libfuzzer),-fno-sanitize=fuzzer-no-link)
+$(O)/obj/src/worker/% $(O)/obj/t/fuzz/frames.%: sanitizer += $(if $(libfuzzer),-fno-sanitize-coverage=trace-cmp)
 $(O)/obj/t/recorder/% $(O)/obj/t/unit/recorder/% $(O)/obj/t/fuzz/%: CPP += -I. -DRGPU_RECORDER='"$(abspath $(RECORDER))"'
 
 $(O)/obj/%.o: %.cc

@@ -53,6 +53,20 @@ CUresult export_some(void *to)
     return CUDA_SUCCESS;
 }
 
+// Modules and libraries have few functions.
+constexpr unsigned kFunctions = 8;
+void give_few_functions(worker::Driver &driver)
+{
+    driver.replace<CallId::cuModuleGetFunctionCount>([](unsigned *out, auto) -> CUresult {
+        if (out) *out = kFunctions;
+        return CUDA_SUCCESS;
+    });
+    driver.replace<CallId::cuLibraryGetKernelCount>([](unsigned *out, auto) -> CUresult {
+        if (out) *out = kFunctions;
+        return CUDA_SUCCESS;
+    });
+}
+
 // Addresses as they are asked for, in pages of 2 MiB.
 void give_bands(worker::Driver &driver)
 {
@@ -83,6 +97,7 @@ Victim &victim()
         worker::Mailbox::here().open();
         worker::Driver driver = worker::driver();
         give_bands(driver);
+        give_few_functions(driver);
         worker::put_bands_in_front(driver, "fuzz");
         worker::set_driver(driver);
         return new Victim(table().objects, table().addresses);
@@ -174,7 +189,7 @@ Bytes copy_or_host_function(fuzz::Chance &random)
         random() % 2 || streams.empty() ? calls::kNoHandle : streams[random() % streams.size()];
     const bool copy = random() % 2;
     if (copy)
-        wire::CopyTarget{recorder::kMemory, random() % 4 ? 1u << 20 : 5u << 20, stream}.write(w);
+        wire::CopyTarget{recorder::kMemory, random() % 32 ? 16u << 10 : 5u << 20, stream}.write(w);
     else
         wire::HostFunction{wire::HostFunctionStep::enqueue, stream, 1 + random() % 4}.write(w);
     const CallId id = copy ? CallId::cuMemcpyDtoHAsync_v2 : CallId::cuLaunchHostFunc;

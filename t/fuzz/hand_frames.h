@@ -154,7 +154,7 @@ inline void write_call(TableCalls &table, Chance &random, CallId id, wire::Write
             .write(w);
         break;
     case CallId::cuMemcpyDtoHAsync_v2:
-        wire::CopyTarget{recorder::kMemory + random() % 64, random() % 16 ? 64u : 5u << 20,
+        wire::CopyTarget{recorder::kMemory + random() % 64, random() % 64 ? 64u : 5u << 20,
                          handle(HandleKind::stream)}
             .write(w);
         break;

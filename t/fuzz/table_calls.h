@@ -29,7 +29,7 @@ struct TableCalls {
 
 namespace detail {
 
-inline constexpr int kTimes = 8;
+inline constexpr int kTimes = 3;
 
 inline void nodes(test::Scene &s)
 {
