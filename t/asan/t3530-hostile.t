@@ -73,7 +73,7 @@ suite()  # NAME [VARIABLE=VALUE...]
 for name in t1000-garbage t3005-fuzz t3012-flood t3501-frames t3502-board t3503-requests \
     t3504-memory-cap t3505-tenants t3506-locks t3507-limits t3508-silent t3512-handshake \
     t3514-spawner t3515-life t3516-no-cgroups t3518-leftovers t3519-host-files t3520-tls \
-    t3521-audit; do
+    t3521-audit t3522-nccl-frames; do
     suite "$name"
 done
 
