@@ -133,5 +133,27 @@ ok "... starts there" wait_for 60 runs_in "$own_will" spare
 is "$(note_of "$own_will")" "" "... and has no note"
 unlike "$(cat "$T/timer.log")" "job $own_will" "... nobody has touched it"
 unlike "$(cat "$T/timer.log")" "rgpu:" "the timer met no error"
+
+# --- where Slurm takes back by itself what is over
+
+if slurm_is 23.02; then
+    echo "PreemptParameters=reclaim_licenses" >> "$cluster/etc/slurm.conf"
+    scontrol reconfigure
+    job again a
+    ok "with reclaim_licenses plain sbatch still uses what is over" \
+        wait_for 90 runs_in "$again" spare
+    said=$(wc -l < "$T/timer.log")
+    begin=$EPOCHREALTIME
+    job theirs b --gres=rgpu:2
+    ok "... and the owner has its GPUs" wait_for 60 runs_in "$theirs" b
+    seconds=$(since "$begin")
+    ok "... within twenty seconds: $seconds s" awk "BEGIN {exit !($seconds <= 20)}"
+    ok "... the job over its quota is requeued, in its own QOS" wait_for 90 is_back "$again" a
+    is "$(restarts "$again")" 1 "... once"
+    unlike "$(tail -n "+$((said + 1))" "$T/timer.log")" "requeue|make way|rgpu:" \
+        "... by Slurm, not by the timer"
+else
+    skip "Slurm 22.05 does not preempt for licences" 6
+fi
 end_jobs
 done_testing
