@@ -521,10 +521,10 @@ fuzz_build = LLVM_PROFILE_FILE=/dev/null $(sub_make) O=$(O)-fuzz CXX="$(FUZZ_CXX
 	SANITIZE="fuzzer-no-link$(comma)address$(comma)undefined -fno-sanitize=enum" fuzz-programs
 fuzz_targets = $(or $(T),$(patsubst t/fuzz/%.cc,%,$(fuzz_sources)))
 .PHONY: fuzz fuzz-coverage
-fuzz: ## fuzz the parsers of what others send, a minute each; T=ptx: one; TIME=600: seconds; RUNS=10000000: so many inputs; SEED=1: the same each time
+fuzz: ## fuzz the parsers of what others send, a minute each; T=ptx: one; TIME=600: seconds; RUNS=10000000: so many inputs; SEED=1: the same each time; ARGS=-max_len=256: libFuzzer's options
 	@test -n "$(FUZZ_CXX)" || { echo "make fuzz: needs clang 19 with libFuzzer: apt install clang-19 libclang-rt-19-dev" >&2; exit 1; }
 	+@$(fuzz_build)
-	@t/fuzz/run $(O)-fuzz "$(fuzz_targets)" "$(TIME)" "$(RUNS)" "$(SEED)"
+	@t/fuzz/run $(O)-fuzz "$(fuzz_targets)" "$(TIME)" "$(RUNS)" "$(SEED)" "$(ARGS)"
 fuzz-coverage: ## which lines of the parsers the inputs reach that make fuzz has kept; T= as there
 	+@$(fuzz_build)
 	@t/fuzz/coverage $(O)-fuzz $(fuzz_targets)
