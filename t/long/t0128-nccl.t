@@ -6,17 +6,8 @@
 . "$(dirname "$0")/../lib/tap.sh"
 . "$(dirname "$0")/../lib/rgpud.sh"
 . "$(dirname "$0")/../lib/python.sh"
-
-# RGPU_NCCL names a libnccl.so.2 (for CUDA 13) that is there.
-if [ -n "${RGPU_NCCL:-}" ]; then
-    python_env numpy numpy==2.4.6
-else
-    ls -d "$test_cache"/nccl-* > /dev/null 2>&1 || [ -n "${RGPU_TEST_NCCL:-}" ] ||
-        skip_all "RGPU_TEST_NCCL=1 lets it take NCCL from PyPI, which is 300 MB"
-    python_env nccl nvidia-nccl-cu13==2.28.9 numpy==2.4.6
-fi || skip_all "NCCL or numpy cannot be had: $(tail -n 1 <<< "$err")"
-packages=$(echo "${python%/bin/python}"/lib/python3*/site-packages)
-nccl=${RGPU_NCCL:-$packages/nvidia/nccl/lib/libnccl.so.2}
+. "$(dirname "$0")/../lib/nccl.sh"
+real_nccl
 
 # Without eth0's address, which a machine without a network lacks.
 export NCCL_SOCKET_IFNAME=lo RGPU_SOFTGPU_CACHE=$T/cache

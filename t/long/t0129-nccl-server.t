@@ -6,17 +6,8 @@
 . "$(dirname "$0")/../lib/tap.sh"
 . "$(dirname "$0")/../lib/rgpud.sh"
 . "$(dirname "$0")/../lib/python.sh"
-
-# RGPU_NCCL_LIBRARY names a libnccl.so.2 (for CUDA 13) that is there.
-nccl=${RGPU_NCCL_LIBRARY:-$(ls /usr/local/cuda*/lib/libnccl.so.2 2> /dev/null | head -n 1)}
-if [ -n "$nccl" ]; then
-    python_env numpy numpy==2.4.6
-else
-    ls -d "$test_cache"/nccl-* > /dev/null 2>&1 || [ -n "${RGPU_TEST_NCCL:-}" ] ||
-        skip_all "RGPU_TEST_NCCL=1 lets it take NCCL from PyPI, which is 300 MB"
-    python_env nccl nvidia-nccl-cu13==2.28.9 numpy==2.4.6
-    nccl=$(echo "${python%/bin/python}"/lib/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2)
-fi || skip_all "NCCL or numpy cannot be had: $(tail -n 1 <<< "$err")"
+. "$(dirname "$0")/../lib/nccl.sh"
+real_nccl
 
 rgpud gpu1 'softgpu_devices = 2' 'softgpu_memory = "1G"' 'softgpu_compute_capability = "13.0"' \
     "nccl = \"$nccl\"" 'nccl_interface = "lo"'
