@@ -2,6 +2,7 @@
 // rgpu run: a command on remote GPUs, outside Slurm.
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -14,6 +15,7 @@
 #include "cli/parts/gpu_options.h"
 #include "cli/parts/holder.h"
 #include "cli/parts/lease_file.h"
+#include "cli/parts/predict_options.h"
 #include "cli/parts/report.h"
 #include "pool/client/acquire.h"
 #include "util/clock.h"
@@ -92,6 +94,12 @@ public:
                      "another user or make containers (sudo, podman)");
         app.add_flag("--report", report_,
                      "Say on stderr at the end how well the GPUs were used (rgpu report)");
+        CLI::Option *predict =
+            app.add_flag("--predict", predict_,
+                         "Say on stderr at the end what the command would take over each server's "
+                         "link, and with a GPU of this machine (rgpu predict)");
+        add_links(app, links_)->needs(predict);
+        app.add_flag("--json", json_, "With --predict: print JSON there")->needs(predict);
         app.add_flag("-v,--verbose", verbose_, "Say on stderr which GPUs were leased");
         app.prefix_command();
         app.footer(kFooter);
@@ -122,21 +130,33 @@ public:
                                   "leave out one of them",
                                   option->get_name().c_str(), lease_.c_str()),
                             kUsage);
+        auto links = parse_links(links_);
+        if (!links) return fail(links.error(), kUsage);
         Result<const Config *> config = context.config();
         if (!config) return fail(config.error(), kOwnFailure);
-        if (!lease_.empty()) return run_with(lease_, context, **config, command);
+        if (!predict_) return run_by(context, **config, command);
+        const auto recording = Recording::begin();
+        if (!recording) return fail(recording.error(), kUsage);
+        const int status = run_by(context, **config, command);
+        if (took_) tell_prediction(context, *recording, std::move(*links));
+        return status;
+    }
+
+private:
+    int run_by(Context &context, const Config &config, const std::vector<std::string> &command)
+    {
+        if (!lease_.empty()) return run_with(lease_, context, config, command);
         pool::Wait wait;
-        Result<pool::Request> request = wanted_.request((*config)->client, wait);
+        Result<pool::Request> request = wanted_.request(config.client, wait);
         if (!request) return fail(request.error(), kUsage);
         Result<pool::Client> client = context.pool();
         if (!client) return fail(client.error(), kOwnFailure);
         if (Result<void> chosen = wanted_.choose(*client); !chosen)
             return fail(chosen.error(), kUsage);
         hold_signals();
-        return lease_and_run(*client, **config, *request, wait, command);
+        return lease_and_run(*client, config, *request, wait, command);
     }
 
-private:
     // The lease file is somebody else's to end.
     int run_with(const std::string &file, Context &context, const Config &config,
                  const std::vector<std::string> &command)
@@ -150,8 +170,8 @@ private:
         free(path);
         set_environment(lease, config.client);
         hold_signals();
-        const int status = run_command(
-            command, HeldLease::kTend, [] {}, devices(lease));
+        const int status = run_and_time(
+            command, [] {}, lease);
         if (!report_) return status;
         auto grants = read_lease_file(lease);
         Result<pool::Client> client = context.pool();
@@ -208,9 +228,41 @@ private:
         const auto tend = [&] {
             for (HeldLease &lease : held) lease.tend();
         };
-        const int status = run_command(command, HeldLease::kTend, tend, devices(file->path()));
+        const int status = run_and_time(command, tend, file->path());
         if (report_) tell_report(client, outcome->grants);
         return status;
+    }
+
+    int run_and_time(const std::vector<std::string> &command, const std::function<void()> &tend,
+                     const std::string &lease_file)
+    {
+        using Clock = std::chrono::steady_clock;
+        const auto begin = Clock::now();
+        const int status = run_command(command, HeldLease::kTend, tend, devices(lease_file));
+        took_ = std::chrono::duration<double>(Clock::now() - begin).count();
+        return status;
+    }
+
+    // The command's status stays, whatever becomes of this.
+    void tell_prediction(Context &context, const Recording &recording, std::vector<NamedLink> more)
+    {
+        auto processes = recording.processes();
+        if (processes.empty()) {
+            fprintf(stderr,
+                    "rgpu: no prediction: the command made no CUDA call that needs a GPU, or was "
+                    "ended before it could tell of it\n");
+            return;
+        }
+        std::vector<std::string> unknown;
+        auto links = measure_paths(context, {}, unknown);
+        if (!links) {  // --lease needs no server in rgpu.conf
+            unknown.push_back(links.error().text);
+            links = std::vector<NamedLink>();
+        }
+        links->insert(links->end(), more.begin(), more.end());
+        Prediction prediction = predict(std::move(processes), *took_, *links);
+        prediction.unknown = std::move(unknown);
+        fputs((json_ ? prediction_json(prediction) : prediction_text(prediction)).c_str(), stderr);
     }
 
     Preparation devices(const std::string &lease_file) const
@@ -230,7 +282,9 @@ private:
     GpuOptions wanted_;
     std::string lease_;
     std::vector<const CLI::Option *> choosing_;  // those that say which GPUs
-    bool verbose_ = false, no_devices_ = false, report_ = false;
+    std::vector<std::string> links_;
+    bool verbose_ = false, no_devices_ = false, report_ = false, predict_ = false, json_ = false;
+    std::optional<double> took_;  // seconds, once the command has run
 };
 
 const Registered<Run> run{"", "run", "Run a command on remote GPUs"};

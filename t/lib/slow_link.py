@@ -11,6 +11,7 @@ connection that has ended OUT_FILE.bytes gets a line: {"there": bytes from the c
 to it}.
 """
 import asyncio
+import ctypes
 import json
 import os
 import sys
@@ -18,6 +19,36 @@ import time
 
 CHUNK = 256 << 10
 MOST_UNDER_WAY = 64 << 20
+
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Alarm:
+    """Wakes up to the microsecond: asyncio.sleep() rounds up to milliseconds, as epoll does."""
+
+    class Setting(ctypes.Structure):
+        _fields_ = [(name, ctypes.c_long) for name in ("every", "every_ns", "at", "at_ns")]
+
+    def __init__(self):
+        self.fd = libc.timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
+
+    async def sleep_until(self, due):
+        """`due` as time.monotonic() says it."""
+        ns = int(due * 1e9)
+        setting = self.Setting(0, 0, ns // 10**9, ns % 10**9)
+        libc.timerfd_settime(self.fd, 1, ctypes.byref(setting), None)  # 1: TFD_TIMER_ABSTIME
+        loop = asyncio.get_running_loop()
+        rings = loop.create_future()
+        loop.add_reader(self.fd, lambda: rings.done() or rings.set_result(None))
+        try:
+            await rings
+        finally:
+            loop.remove_reader(self.fd)
+        os.read(self.fd, 8)
+
+    def close(self):
+        os.close(self.fd)
 
 
 class Line:
@@ -47,11 +78,17 @@ class Line:
         self.under_way.put_nowait((time.monotonic() + self.delay, b""))
 
     async def give(self, writer):
+        alarm = Alarm()
+        try:
+            await self.give_by(alarm, writer)
+        finally:
+            alarm.close()
+
+    async def give_by(self, alarm, writer):
         while True:
             due, chunk = await self.under_way.get()
-            left = due - time.monotonic()
-            if left > 0:
-                await asyncio.sleep(left)
+            if due > time.monotonic():
+                await alarm.sleep_until(due)
             if not chunk:
                 writer.close()
                 return

@@ -16,7 +16,6 @@
 #include "view/programs.h"
 
 namespace rgpu::cli {
-namespace {
 
 std::string runtime_dir()
 {
@@ -25,8 +24,6 @@ std::string runtime_dir()
             return dir;
     return "/tmp";
 }
-
-}  // namespace
 
 Result<LeaseFile> LeaseFile::write(const std::vector<pool::Grant> &grants)
 {

@@ -10,8 +10,11 @@
 
 namespace rgpu::cli {
 
-// A file of mode 0400 in a directory of mode 0700 of its own, below XDG_RUNTIME_DIR (else TMPDIR,
-// else /tmp). Both go when it does.
+// Where such files go: XDG_RUNTIME_DIR, else TMPDIR, else /tmp.
+std::string runtime_dir();
+
+// A file of mode 0400 in a directory of mode 0700 of its own, below runtime_dir(). Both go when it
+// does.
 class LeaseFile {
 public:
     static Result<LeaseFile> write(const std::vector<pool::Grant> &grants);

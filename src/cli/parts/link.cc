@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "util/defaults.h"
+#include "util/link_time.h"
 
 namespace rgpu::cli {
 
@@ -18,8 +19,9 @@ const std::vector<Profile> kProfiles = {
     {"streaming data through small kernels", 5, 4, 20, 64, 64},
 };
 
-// What these cost on a GPU in the machine: PCIe 4.0 x16, and a driver call.
-constexpr double kLocalWaitUs = 8, kLocalPostUs = 2, kLocalGBps = 25;
+// What these cost on a GPU in the machine.
+constexpr double kLocalWaitUs = kLocalPace.round_trip * 1e6, kLocalPostUs = 2,
+                 kLocalGBps = 1e-9 / kLocalPace.up;
 
 Latency latency_of(std::vector<double> us)
 {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "calls/errors.h"
+#include "interpose/base/forecasting.h"
 #include "interpose/base/log.h"
 #include "util/fd.h"
 
@@ -49,6 +50,8 @@ const char *setting()
     }();
     return value;
 }
+
+bool names_a_file(std::string_view to) { return to.find('/') != to.npos || to.ends_with(".json"); }
 
 template <class... A> void append(std::string &out, const char *format, A... args)
 {
@@ -131,7 +134,10 @@ std::string as_json()
                ms(get(rows[i].blocked_ns)));
         comma = ",";
     }
-    return out + "\n}}\n";
+    out += "\n}";
+    if (const std::string forecast = forecast_json(); !forecast.empty())
+        out += ", \"forecast\": " + forecast;
+    return out + "}\n";
 }
 
 void write_all(int fd, const std::string &text)
@@ -149,8 +155,7 @@ void write_all(int fd, const std::string &text)
 {
     const char *to = owner == getpid() ? setting() : nullptr;
     if (!to) return;
-    if (std::string_view(to).find('/') == std::string_view::npos &&
-        !std::string_view(to).ends_with(".json")) {
+    if (!names_a_file(to)) {
         write_all(STDERR_FILENO, as_table());
         return;
     }
@@ -168,6 +173,12 @@ void write_all(int fd, const std::string &text)
 bool counting()
 {
     static const bool on = setting() && (owner = getpid(), true);
+    return on;
+}
+
+bool counting_to_file()
+{
+    static const bool on = counting() && names_a_file(setting());
     return on;
 }
 

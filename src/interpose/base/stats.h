@@ -14,8 +14,9 @@
 
 namespace rgpu::interpose {
 
-// Set once, from the environment, before the first call.
+// Set once, from the environment, before the first call; and whether it is told as JSON, in a file.
 bool counting();
+bool counting_to_file();
 
 // One call of the program: what it answered, and its time in nanoseconds. What the calling thread
 // has waited for since its last call is put to this one's account.

@@ -48,6 +48,8 @@ bool Announcements::take_callback(const FrameHeader &h, FrameReader &reader)
     if (!reader.body(&token, sizeof token)) return false;
     heard_.fetch_add(1, std::memory_order_release);
     expect_fewer(1);
+    if (forecaster_) [[unlikely]]
+        forecaster_->pushed();
     functions_.due(token, h.value);
     return true;
 }

@@ -34,6 +34,9 @@ public:
     // Before the first frame; outlives this. Without, a word about the link is damage.
     void use(Packing &packing) { packing_ = &packing; }
 
+    // Before the first frame: is told of host functions.
+    void use(Forecaster &forecaster) { forecaster_ = &forecaster; }
+
     // Takes the frame of this header, whose body is still to be read; false: the connection is
     // lost.
     bool take(const wire::FrameHeader &h, FrameReader &reader);
@@ -56,6 +59,7 @@ private:
     Connection &connection_;
     HostFunctions &functions_;
     Packing *packing_ = nullptr;
+    Forecaster *forecaster_ = nullptr;
     std::atomic<size_t> expected_{0};
     std::atomic<uint64_t> heard_{0};
 };

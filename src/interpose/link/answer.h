@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "calls/cuda_api.h"
+#include "interpose/base/forecasting.h"
 #include "wire/frame.h"
 
 namespace rgpu::interpose {
@@ -36,7 +37,8 @@ struct Answer {
     size_t left = 0;
     const uint8_t *begin = nullptr, *end = nullptr;  // all of its destination
     uint64_t stream = 0;
-    bool begins_lanes = false;  // behind the answer, lanes carry what comes
+    std::shared_ptr<forecast::Trip> trip;  // where a forecast is made
+    bool begins_lanes = false;             // behind the answer, lanes carry what comes
 
     Answer() = default;
     // Of a copy to the host.

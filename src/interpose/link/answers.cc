@@ -41,6 +41,7 @@ void Answers::expect(uint32_t sequence, Awaited &awaited)
 CUresult Answers::wait(Answer &a)
 {
     const uint64_t since = now_ns();
+    const double from = forecast_now();
     const NotCancelled here;
     Lock lock(mutex_);
     read_until(lock, a.done);
@@ -50,14 +51,26 @@ CUresult Answers::wait(Answer &a)
         untaken_--;
         if (now - a.asked < kNear) near_.store(true, std::memory_order_relaxed);
     }
+    waited(a, from);
+    return a.reply.result;
+}
+
+CUresult Answers::wait_uncounted(Answer &a)
+{
+    const NotCancelled here;
+    Lock lock(mutex_);
+    read_until(lock, a.done);
+    if (a.untaken) untaken_--;
     return a.reply.result;
 }
 
 void Answers::wait_ahead(Answer &a)
 {
+    const double from = forecast_now();
     const NotCancelled here;
     Lock lock(mutex_);
     read_until(lock, a.done);
+    waited(a, from);
 }
 
 CUresult Answers::wait_block(Answer &a)
@@ -223,6 +236,7 @@ bool Answers::take_reply(const FrameHeader &h)
     if (it == awaited_.end()) return true;
     Answer &a = *it->second;
     if (a.begins_lanes) reader_.begin_lanes();
+    came(a, h, true);
     // An error may come in the place of a copy's bytes, success may not.
     if (a.copy && a.left && h.value == CUDA_SUCCESS) {
         connection_.lose("the server answered a copy without its bytes");
@@ -250,6 +264,7 @@ bool Answers::take_data(const FrameHeader &h)
     if (!reader_.body(a->to, h.bytes)) return false;
     large_copies_.carried(h.bytes);
     a->to += h.bytes, a->left -= h.bytes;
+    came(*a, h, h.flags & wire::kLast);
     if (h.value) a->reply.result = static_cast<CUresult>(h.value), note_error(h.value);
     if (!(h.flags & wire::kLast)) return true;
     if (a->left && !a->reply.result) {
@@ -260,6 +275,20 @@ bool Answers::take_data(const FrameHeader &h)
     awaited_.erase(h.sequence);
     finish(*a);
     return true;
+}
+
+void Answers::came(const Answer &a, const FrameHeader &h, bool last)
+{
+    if (!a.trip) [[likely]]
+        return;
+    forecaster_->came(*a.trip, reader_.came(h), last);
+    if (last && !a.waited) forecaster_->copied(*a.trip);
+}
+
+void Answers::waited(const Answer &a, double since)
+{
+    if (a.trip) [[unlikely]]
+        forecaster_->waited(*a.trip, since);
 }
 
 // With the lock held: the answer is there. A copy that nobody waits for is over with it.

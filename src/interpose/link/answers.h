@@ -23,6 +23,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "interpose/base/forecasting.h"
 #include "interpose/link/announcements.h"
 #include "interpose/link/answer.h"
 #include "interpose/link/connection.h"
@@ -42,12 +43,17 @@ public:
     Answers(const Answers &) = delete;
     Answers &operator=(const Answers &) = delete;
 
+    // Before the first call: waits and answers are told to it.
+    void use(Forecaster &forecaster) { forecaster_ = &forecaster; }
+
     // The call of that number is about to be sent, and this awaits its answer. Where it throws, it
     // is not awaited.
     void expect(uint32_t sequence, Awaited &awaited);
 
     // Returns when the answer is there, and it.
     CUresult wait(Answer &a);
+    // The same for a question that is none of the program's.
+    CUresult wait_uncounted(Answer &a);
     // The same for one that went out before anybody waited (`ahead`): no round trip of its own, in
     // most cases.
     void wait_ahead(Answer &a);
@@ -92,9 +98,13 @@ private:
     bool take_reply(const wire::FrameHeader &h);
     bool take_data(const wire::FrameHeader &h);
     void finish(Answer &);
+    void came(const Answer &, const wire::FrameHeader &, bool last);
+    void waited(const Answer &, double since);
+    double forecast_now() const { return forecaster_ ? Forecaster::now() : 0; }
 
     Connection &connection_;
     FrameReader &reader_;
+    Forecaster *forecaster_ = nullptr;  // null: no forecast is made
     Announcements &announcements_;
     CopyMeter &large_copies_;
 

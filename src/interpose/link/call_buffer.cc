@@ -117,7 +117,7 @@ void CallBuffer::begin(uint16_t type, uint32_t context, uint16_t flags)
 }
 
 // The frame that begins at `at` has its body: it is awaited, and leaves or stays.
-CUresult CallBuffer::commit(size_t at, Payload payload, Awaited &awaited)
+CUresult CallBuffer::commit(calls::CallId id, size_t at, Payload payload, Awaited &awaited)
 {
     auto bytes = static_cast<uint32_t>(out_.size() - at - sizeof(FrameHeader) + payload.bytes);
     memcpy(&out_[at], &bytes, sizeof bytes);
@@ -130,18 +130,33 @@ CUresult CallBuffer::commit(size_t at, Payload payload, Awaited &awaited)
                        out_.size() < kFlushAt && watched_;
     const bool packed = !later && packs(at, bytes, payload);
     const size_t begun = packed ? begin_parts(at, payload) : 0;
+    if (forecaster_ && awaited.answer) [[unlikely]]
+        awaited.answer->trip = forecaster_->ask(id, awaited.answer->copy);
     answers_.expect(sequence_, awaited);
 
     // From here on nothing throws.
+    if (forecaster_) [[unlikely]]
+        forecaster_->put(id);
     if (payload.bytes) large_copies_.carried(payload.bytes);
     // The pump is for what stays behind here, and for what comes while nobody waits.
     if (asleep_ && (later || answers_.pushes_expected())) wanted_.notify_one();
     if (later) return CUDA_SUCCESS;
-    return send_or_lose([&] {
+    const CUresult sent = send_or_lose([&] {
         if (packed) return send_parts(begun, payload);
         CUresult r = send_gathered();
         return !r && payload.bytes ? send_bytes(payload.data, payload.bytes) : r;
     });
+    if (forecaster_) [[unlikely]]
+        forecaster_->left();
+    return sent;
+}
+
+void CallBuffer::flush()
+{
+    if (is_empty()) return;
+    send_gathered();
+    if (forecaster_) [[unlikely]]
+        forecaster_->left();
 }
 
 // Bytes that have left cannot be taken back.
@@ -221,6 +236,8 @@ CUresult CallBuffer::send_bytes(const void *data, size_t bytes)
         const ssize_t n = connection_.transport().send(&part, 1, 0);
         if (n > 0) {
             count_sent(static_cast<size_t>(n));
+            if (forecaster_) [[unlikely]]
+                forecaster_->sent(static_cast<size_t>(n));
             p += n, bytes -= static_cast<size_t>(n);
             refused = false;
         } else if (n < 0 && errno == EAGAIN) {

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "calls/calls.h"
+#include "interpose/base/forecasting.h"
 #include "interpose/base/guard.h"
 #include "interpose/link/answer.h"
 #include "interpose/link/answers.h"
@@ -65,6 +66,9 @@ public:
     void set_one_of_several(unsigned index, ContextThere context_there);
     unsigned index() const { return index_; }
 
+    // Before the first call: calls and bytes are told to it.
+    void use(Forecaster &forecaster) { forecaster_ = &forecaster; }
+
     // Sends a call: every one goes this way. `write` puts its body into a wire::Writer, and the
     // payload follows. Where somebody waits for the answer (answer.h), the call leaves at once.
     // Where the call is refused (the connection is lost, or the server does not carry it out), the
@@ -90,7 +94,7 @@ public:
     Lock lock() { return Lock(mutex_); }
     // With the lock held.
     bool is_empty() const { return out_.empty(); }
-    void flush() { send_gathered(); }
+    void flush();
     // Until something is gathered, or to come while nobody waits, or wake(); or until then.
     void sleep(Lock &);
     void sleep_until(Lock &, std::chrono::steady_clock::time_point);
@@ -121,7 +125,7 @@ private:
     template <class Write> CUresult append(calls::CallId id, uint32_t context, Write &&write,
                                            Payload payload, Awaited &awaited);
     void begin(uint16_t type, uint32_t context, uint16_t flags);
-    CUresult commit(size_t at, Payload payload, Awaited &awaited);
+    CUresult commit(calls::CallId id, size_t at, Payload payload, Awaited &awaited);
     template <class Send> CUresult send_or_lose(Send &&send);
     CUresult send_gathered();
     CUresult send_bytes(const void *data, size_t bytes);
@@ -133,7 +137,8 @@ private:
     Connection &connection_;
     Answers &answers_;
     CopyMeter &large_copies_;
-    Packing *packing_ = nullptr;  // null: nothing is ever packed
+    Packing *packing_ = nullptr;        // null: nothing is ever packed
+    Forecaster *forecaster_ = nullptr;  // null: no forecast is made
     CallNumbers numbers_;
     unsigned index_ = 0;
     std::atomic<ContextThere> context_there_{nullptr};  // null: there is one server
@@ -153,6 +158,8 @@ template <class Write> CUresult CallBuffer::put(calls::CallId id, uint32_t conte
                                                 Payload payload, Awaited awaited)
 {
     if (const CUresult lost = connection_.state()) return refuse(awaited, lost);
+    if (forecaster_) [[unlikely]]
+        forecaster_->comes();
     const Asking asking(asking_, awaited.goes_first());
     const std::lock_guard lock(mutex_);
     return append(id, context, write, payload, awaited);
@@ -169,7 +176,7 @@ template <class Write> CUresult CallBuffer::append(calls::CallId id, uint32_t co
     begin(type, context, awaited.flags());
     wire::Writer w(out_);
     write(w);
-    const CUresult r = commit(at, payload, awaited);
+    const CUresult r = commit(id, at, payload, awaited);
     committed.keep();
     return r;
 }

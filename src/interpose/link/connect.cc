@@ -11,6 +11,7 @@
 #include "calls/calls.h"
 #include "calls/handles.h"
 #include "interpose/base/addresses.h"
+#include "interpose/base/forecasting.h"
 #include "interpose/base/log.h"
 #include "interpose/base/stats.h"
 #include "interpose/link/lanes.h"
@@ -145,6 +146,7 @@ Result<ServerSession *> connect(const LeaseServer &server, uint32_t index)
     if (takes_band && index)
         s->tell(static_cast<calls::CallId>(wire::kBandCall), calls::kNoHandle,
                 [&](wire::Writer &w) { w.value(index); });
+    if (counting_to_file()) s->use(std::make_unique<Forecaster>(), takes_lanes);
     // Never deleted: cudart calls the driver after static destructors ran.
     ServerSession *const open = s.release();
     open->start_pump();

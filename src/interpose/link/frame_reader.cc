@@ -17,6 +17,8 @@ using wire::ServerFrame;
 bool FrameReader::begin(FrameHeader &h)
 {
     if (!body(&h, sizeof h)) return false;
+    if (forecaster_) [[unlikely]]
+        forecaster_->frame();
     if (!packing_ || h.type != static_cast<uint16_t>(ServerFrame::part)) return true;
     net::Unpacker &unpacker = packing_->in;
     before_ = {unpacker.came(), unpacker.became()};
@@ -102,11 +104,21 @@ ssize_t FrameReader::wait_for_bytes(void *to, size_t room, Spin &spin)
 {
     net::Transport &transport = connection_.transport();
     ssize_t n = -1;
+    bool waited = false;
     const auto look = [&] {
         n = transport.receive(to, room, 0);
-        return n >= 0 || errno != EAGAIN;
+        return n >= 0 || errno != EAGAIN || (waited = true, false);
     };
-    return spin.until(look) ? n : transport.receive(to, room, -1);
+    if (!spin.until(look)) n = transport.receive(to, room, -1), waited = true;
+    if (forecaster_ && n > 0) [[unlikely]]
+        forecaster_->heard(waited);
+    return n;
+}
+
+size_t FrameReader::came(const FrameHeader &h) const
+{
+    if (packing_ && packing_->in.inside()) return packing_->in.came() - before_.came;
+    return sizeof h + h.bytes;
 }
 
 void FrameReader::lose_for(ssize_t received)

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "interpose/base/forecasting.h"
 #include "interpose/link/connection.h"
 #include "interpose/link/packing.h"
 #include "util/spin.h"
@@ -30,6 +31,11 @@ public:
 
     // Frames may come packed from now on. Before the first one; `packing` outlives this.
     void use(Packing &packing) { packing_ = &packing; }
+
+    // Before the first frame: is told when bytes come.
+    void use(Forecaster &forecaster) { forecaster_ = &forecaster; }
+    // How many bytes have come of the frame that is being read, whose header this is.
+    size_t came(const wire::FrameHeader &h) const;
 
     // The next frame's header. Between it and end(), body() reads exactly its h.bytes.
     bool begin(wire::FrameHeader &h);
@@ -54,8 +60,9 @@ private:
     void lose_for(ssize_t received);  // what it returned; with errno
 
     Connection &connection_;
-    Packing *packing_ = nullptr;  // null: nothing comes packed
-    Counts before_;               // where the packed frame begins that is being read
+    Packing *packing_ = nullptr;        // null: nothing comes packed
+    Forecaster *forecaster_ = nullptr;  // null: no forecast is made
+    Counts before_;                     // where the packed frame begins that is being read
 
     static constexpr size_t kInBytes = 256 << 10;
     // kInBytes; received and not yet taken is what lies in [in_at_, in_end_).

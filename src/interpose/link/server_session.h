@@ -48,6 +48,9 @@ public:
     // what was gathered.
     void learn(wire::Snapshot snapshot);
     void use(std::unique_ptr<Packing> packing);
+    // The same for a forecast of the process's run. It asks the server a few things, to see how far
+    // it is; `by_lanes`: the server knows of lanes, and so has an answer.
+    void use(std::unique_ptr<Forecaster> forecaster, bool by_lanes);
     void start_pump() { pump_.start(); }
 
     const wire::Snapshot &snapshot() const { return snapshot_; }
@@ -176,12 +179,14 @@ public:
 
 private:
     void due(uint64_t token, uint32_t status) override;
+    double time_of_question();
     bool makes_room(calls::SentCall id, uint32_t context, unsigned times);
 
     const bool one_host_;
     bool takes_placed_ = false, takes_pools_ = false, takes_linked_ = false, takes_nccl_ = false;
     wire::Snapshot snapshot_;
-    std::unique_ptr<Packing> packing_;  // null: nothing is ever packed
+    std::unique_ptr<Packing> packing_;        // null: nothing is ever packed
+    std::unique_ptr<Forecaster> forecaster_;  // null: no forecast is made
     std::atomic<CallbackDue> callback_due_{nullptr};
     MakeRoom make_room_ = nullptr;  // before the first call
 
