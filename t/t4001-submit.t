@@ -76,10 +76,12 @@ scancel -u "$(id -un)"
 
 submitted --gres=rgpu:2 --wrap 'sleep 300'
 wait_for 20 is_state "$job" RUNNING
-not_ok "the licences of a running job cannot be lowered" scontrol update job="$job" \
-    licenses=rgpu:100
+ok "root may change the licences of a running job, as rgpu resize does" \
+    scontrol update job="$job" licenses=rgpu:100
+rgpu slurm sync > "$T/sync"
+is "$(licences)" rgpu:200 "... and rgpu slurm sync makes them those of its leases again"
 scontrol update job="$job" licenses=
-is "$(licences)" rgpu:200 "nor dropped"
+is "$(licences)" rgpu:200 "... but they cannot be dropped"
 not_ok "nor its GPUs changed" scontrol update job="$job" gres=rgpu:1
 ok "they are free when it has ended" end_jobs
 

@@ -62,12 +62,12 @@ bool same_bus(Device &d, const char *id)
            sscanf(id, "%x:%x:%x", b, b + 1, b + 2) == 3 && !memcmp(a, b, sizeof a);
 }
 
-// The memory of the lease: its cap, and what all its programs hold.
+// The memory of the lease: its cap, which may have changed since the lease file was written, and
+// what all its programs hold.
 nvmlReturn_t memory(Device &d, unsigned long long &total, unsigned long long &used)
 {
     const DeviceStatus s = d.link->status(d.gpu.uuid);
-    total = d.gpu.memory;
-    if (!total && s.memory_total > 0) total = static_cast<unsigned long long>(s.memory_total);
+    total = s.memory_total > 0 ? static_cast<unsigned long long>(s.memory_total) : d.gpu.memory;
     if (!total || s.memory_used < 0) return NVML_ERROR_UNKNOWN;
     used = std::min(static_cast<unsigned long long>(s.memory_used), total);
     return NVML_SUCCESS;

@@ -181,6 +181,7 @@ Server::Answer Server::answer(const void *bytes, size_t size, int64_t now, Fd br
     std::vector<share::TenantView> views;
     std::vector<share::Given> given;
     Gpu *gpu = nullptr;
+    size_t told = 0;
     switch (request.ask) {
     case share::Ask::hello: told_to_end_ = false; break;
     case share::Ask::end: told_to_end_ = true; break;
@@ -200,11 +201,18 @@ Server::Answer Server::answer(const void *bytes, size_t size, int64_t now, Fd br
         break;
     case share::Ask::seat:
         if ((gpu = this->gpu(share::text_of(request.gpu), now)); gpu && !lease.empty())
-            if (Result<Fd> socket = seat(*gpu, lease, request.terms, now)) {
+            if (Result<Fd> socket = seat(*gpu, lease, request, now)) {
                 to.descriptor = std::move(*socket);
                 make_room(*gpu, lease, request.most, now);
             }
         reply.failed = !to.descriptor;
+        break;
+    case share::Ask::change:
+        gpu = this->gpu(share::text_of(request.gpu), now);
+        reply.failed = !gpu || lease.empty();
+        if (reply.failed) break;
+        told = gpu->board.change(lease, request.terms, request.memory, now);
+        gpu->touched = true;
         break;
     case share::Ask::view:
     case share::Ask::collect:
@@ -216,7 +224,7 @@ Server::Answer Server::answer(const void *bytes, size_t size, int64_t now, Fd br
         break;
     default: reply.failed = 2;
     }
-    reply.count = static_cast<uint32_t>(views.size() + given.size());
+    reply.count = static_cast<uint32_t>(views.size() + given.size() + told);
     reply.workers = static_cast<uint32_t>(workers_.size());
     append(to.bytes, std::vector<share::Reply>{reply});
     append(to.bytes, views);
@@ -224,11 +232,13 @@ Server::Answer Server::answer(const void *bytes, size_t size, int64_t now, Fd br
     return to;
 }
 
-Result<Fd> Server::seat(Gpu &gpu, const std::string &lease, share::Terms terms, int64_t now)
+Result<Fd> Server::seat(Gpu &gpu, const std::string &lease, const share::Request &request,
+                        int64_t now)
 {
     Result<share::Ends> opened = share::open_ends();
     if (!opened) return std::move(opened).error();
-    Result<uint64_t> seat = gpu.board.open(lease, terms, std::move(opened->desk));
+    Result<uint64_t> seat =
+        gpu.board.open(lease, request.terms, std::move(opened->desk), request.memory);
     if (!seat) return std::move(seat).error();
     const uint64_t number = ++last_;
     Worker &worker = workers_

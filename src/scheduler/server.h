@@ -64,7 +64,7 @@ private:
     bool keep(const std::string &lease, const std::string &name, Fd brought);
     Fd kept(const std::string &lease, const std::string &name) const;
     void drop(uint64_t client, int64_t now);
-    Result<Fd> seat(Gpu &, const std::string &lease, share::Terms, int64_t now);
+    Result<Fd> seat(Gpu &, const std::string &lease, const share::Request &, int64_t now);
     void make_room(const Gpu &, const std::string &lease, uint32_t most, int64_t now);
     void ring(uint64_t worker, int64_t now);
     void listen_again(int64_t now);

@@ -34,7 +34,8 @@ struct Visitor {
 Result<std::pair<Fd, Fd>> open_channel();
 
 // rgpud's side; the socket stays the caller's. Both fail with `disconnected` when the worker has
-// ended.
+// ended. On a worker's control socket "get ready" is for another size of its lease: the worker
+// closes its end when it has counted what it holds.
 Result<void> get_ready(int channel);
 Result<void> hand_over(int channel, int socket, const Introduction &client);
 

@@ -4,11 +4,13 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "serverd/file_lock.h"
 
@@ -71,6 +73,7 @@ Result<MemoryAccount> MemoryAccount::open(Fd fd, std::vector<uint64_t> caps,
 MemoryAccount::MemoryAccount(MemoryAccount &&other) noexcept
     : fd_(std::move(other.fd_)), caps_(std::move(other.caps_)), places_(std::move(other.places_)),
       gpus_(other.gpus_), held_(std::move(other.held_)), credit_(std::move(other.credit_)),
+      said_(std::move(other.said_)), whole_(std::move(other.whole_)),
       words_(std::exchange(other.words_, nullptr)), bytes_(other.bytes_), slots_(other.slots_),
       slot_(other.slot_)
 {}
@@ -119,11 +122,15 @@ void MemoryAccount::write(size_t gpu)
 bool MemoryAccount::hold(size_t gpu, uint64_t bytes)
 {
     Section section(fd_.get(), mutex_);
-    const uint64_t others = this->others(gpu).bytes;
-    if (others > caps_[gpu] || bytes > caps_[gpu] - others) return false;
-    held_[gpu] = bytes;
+    const uint64_t before = std::exchange(held_[gpu], bytes), others = this->others(gpu).bytes;
+    // The cap may become smaller at any moment: it is read behind the word, as the header says.
     write(gpu);
-    return true;
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    const uint64_t cap = is_limited(gpu) ? this->cap(gpu) : UINT64_MAX;
+    if (others <= cap && bytes <= cap - others) return true;
+    held_[gpu] = before;
+    write(gpu);
+    return false;
 }
 
 void MemoryAccount::hold_anyway(size_t gpu, uint64_t bytes)
@@ -146,6 +153,25 @@ void MemoryAccount::note_credit(size_t gpu, uint64_t pages)
     std::lock_guard lock(mutex_);
     credit_[gpu] = pages;
     write(gpu);
+}
+
+std::vector<MemoryAccount::InUse> MemoryAccount::in_use(const Fd &file, size_t gpus)
+{
+    std::vector<InUse> all(gpus);
+    std::vector<uint64_t> row(gpus);
+    const auto bytes = static_cast<ssize_t>(slot_bytes(gpus));
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    for (off_t slot = 0;
+         pread(file.get(), row.data(), static_cast<size_t>(bytes), (slot + 1) * bytes) == bytes;
+         slot++) {
+        if (std::none_of(row.begin(), row.end(), [](uint64_t word) { return word != 0; })) continue;
+        if (lock_byte(file.get(), F_OFD_GETLK, kFirstSlot + slot, F_WRLCK) == F_UNLCK) continue;
+        for (size_t gpu = 0; gpu < gpus; gpu++) {
+            all[gpu].bytes += std::min(row[gpu] & ~kCredit, UINT64_MAX - all[gpu].bytes);
+            all[gpu].credit += row[gpu] & kCredit;
+        }
+    }
+    return all;
 }
 
 uint64_t MemoryAccount::others_credit(size_t gpu)

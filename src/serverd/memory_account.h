@@ -12,8 +12,14 @@
 //
 // A worker's word is the bytes that it holds, rounded up to 256. The low byte is a number of pages:
 // those of the bytes that its client has as credit and does not use (worker/bands), 255 at most.
+//
+// The cap is not in this file, which each of the workers may write: it is a word of memory that
+// they may only read (share::Says::memory), and changes while they run. Who takes memory writes its
+// word, and then reads the cap. Who makes the cap smaller writes that, and then reads the words
+// (in_use()). So at least one of the two sees the other, without a lock between them.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -41,7 +47,17 @@ public:
     MemoryAccount &operator=(MemoryAccount &&) = delete;
     ~MemoryAccount();
 
-    uint64_t cap(size_t gpu) const { return caps_[gpu]; }
+    // What the lease may have: as open() was told, or as this word says, which outlives the
+    // account; a word of 0 says nothing.
+    void follow(size_t gpu, const std::atomic<uint64_t> *word) { said_[gpu] = word; }
+    uint64_t cap(size_t gpu) const
+    {
+        const uint64_t said = said_[gpu] ? said_[gpu]->load(std::memory_order_seq_cst) : 0;
+        return said ? said : caps_[gpu];
+    }
+    // No cap is enforced where it is no less than this: what the GPU has. Nothing: it always is.
+    void set_whole(size_t gpu, uint64_t bytes) { whole_[gpu] = bytes; }
+    bool is_limited(size_t gpu) const { return cap(gpu) < whole_[gpu]; }
     // This worker holds so many bytes from now on, if all workers together then hold no more than
     // the cap.
     bool hold(size_t gpu, uint64_t bytes);
@@ -53,11 +69,19 @@ public:
     void note_credit(size_t gpu, uint64_t pages);
     uint64_t others_credit(size_t gpu);
 
+    // What all workers that live say there, of each of the lease's GPUs: for rgpud, which takes no
+    // lock. `file` is of an open file description of the caller's own.
+    struct InUse {
+        uint64_t bytes = 0, credit = 0;  // bytes in all, and pages of them that no program uses
+    };
+    static std::vector<InUse> in_use(const Fd &file, size_t gpus);
+
 private:
     static uint64_t slot_bytes(size_t gpus) { return 8 * gpus; }
     MemoryAccount(Fd fd, std::vector<uint64_t> caps, std::vector<size_t> places, size_t gpus)
         : fd_(std::move(fd)), caps_(std::move(caps)), places_(std::move(places)), gpus_(gpus),
-          held_(caps_.size()), credit_(caps_.size())
+          held_(caps_.size()), credit_(caps_.size()), said_(caps_.size()),
+          whole_(caps_.size(), UINT64_MAX)
     {}
     bool take_slot();
     struct Others {
@@ -69,11 +93,13 @@ private:
     uint64_t &word(uint64_t slot, size_t gpu) { return words(slot)[places_[gpu]]; }
 
     Fd fd_;
-    std::vector<uint64_t> caps_;
+    std::vector<uint64_t> caps_;  // as they were at the start
     std::vector<size_t> places_;  // of each GPU in the file's rows
     size_t gpus_;                 // in each row
     std::vector<uint64_t> held_;  // what this worker holds of each, as it knows itself
     std::vector<uint64_t> credit_;
+    std::vector<const std::atomic<uint64_t> *> said_;
+    std::vector<uint64_t> whole_;
     uint64_t *words_ = nullptr;
     uint64_t bytes_ = 0, slots_ = 0, slot_ = 0;
     std::mutex mutex_;

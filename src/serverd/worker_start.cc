@@ -42,7 +42,6 @@ template <class Start, class Field> void each_field(Start &s, Field field)
     field("RGPU_WORKER_BOARDS", s.boards, 0, kMostDescriptor);
     field("RGPU_WORKER_PLACES", s.places, 0, kMostGpus - 1);
     field("RGPU_WORKER_LEASE_GPUS", s.lease_gpus, 0, kMostGpus);
-    field("RGPU_WORKER_WEIGHT", s.weight, 1, INT32_MAX);
     field("RGPU_WORKER_MAX_KERNEL", s.max_kernel, 0, kMostMilliseconds);
     field("RGPU_WORKER_IMAGES", s.images);
     field("RGPU_WORKER_IMAGES_BYTES", s.image_bytes, 0, INT64_MAX);

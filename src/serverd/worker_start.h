@@ -41,14 +41,14 @@ struct WorkerStart {
     Confinement confinement = Confinement::by_name;
 
     // Of the GPUs that it sees, in their order. No caps: nothing is said about memory. No boards:
-    // nothing is scheduled.
+    // nothing is scheduled. Caps and shares are those of the start: from then on the scheduler says
+    // what the lease may have (share/pages.h).
     std::vector<uint64_t> memory;  // caps in bytes
     std::vector<GpuShare> shares;
     std::vector<int> boards;       // descriptors: its places at the GPUs' schedulers (share/seat.h)
     std::vector<uint64_t> places;  // in the lease; none: they are all of its GPUs, in their order
     uint64_t lease_gpus = 0;       // how many the lease has, where `places` are some of them
 
-    int32_t weight = 100;    // beside other leases of a GPU
     int64_t max_kernel = 0;  // milliseconds that a kernel may run; 0: no limit
 
     std::string images;        // the directory where module images are kept; empty: none are

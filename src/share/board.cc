@@ -69,18 +69,56 @@ Board::Board(int64_t now) { reset(state_, now); }
 Board::Board(Board &&) noexcept = default;
 Board::~Board() = default;
 
-Result<uint64_t> Board::open(const std::string &lease, Terms terms, SchedulerEnd desk)
+namespace {
+
+Terms clamped(Terms terms)
+{
+    Terms sound;
+    sound.least = std::clamp(terms.least, 0, 100);
+    sound.most = std::clamp(terms.most, std::max(1, sound.least), 100);
+    sound.weight = std::clamp(terms.weight, 1, 1000000);
+    return sound;
+}
+
+// What the tenant may have of the memory is read by whoever counts it, beside words that say what
+// it has (serverd/memory_account.h): hence the order.
+void tell_size(Says &says, const Terms &terms, uint64_t memory)
+{
+    says.memory.store(memory, std::memory_order_seq_cst);
+    says.has_ceiling.store(terms.most < 100, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+Result<uint64_t> Board::open(const std::string &lease, Terms terms, SchedulerEnd desk,
+                             uint64_t memory)
 {
     if (seats_.size() >= kMaxWorkers)
         return error(ErrorKind::exhausted, "the GPU has %zu workers already", kMaxWorkers);
     auto seat = std::make_unique<Seat>();
     seat->lease = lease.substr(0, kKeyBytes - 1);
-    seat->terms.least = std::clamp(terms.least, 0, 100);
-    seat->terms.most = std::clamp(terms.most, std::max(1, seat->terms.least), 100);
-    seat->terms.weight = std::clamp(terms.weight, 1, 1000000);
+    seat->terms = clamped(terms);
     seat->desk = std::move(desk);
+    tell_size(*seat->desk.says, seat->terms, memory);
     seats_.emplace(++last_, std::move(seat));
     return last_;
+}
+
+size_t Board::change(const std::string &lease, Terms terms, uint64_t memory, int64_t now)
+{
+    // What was used so far is charged by the terms of then.
+    read(std::max(now, state_.settled_at));
+    const std::string key = lease.substr(0, kKeyBytes - 1);
+    terms = clamped(terms);
+    set_terms(state_, key.c_str(), terms);
+    size_t told = 0;
+    for (auto &[number, seat] : seats_) {
+        if (seat->lease != key) continue;
+        seat->terms = terms;
+        tell_size(*seat->desk.says, terms, memory);
+        ++told;
+    }
+    return told;
 }
 
 bool Board::holds(const Seat &seat) const

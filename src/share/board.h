@@ -49,8 +49,11 @@ public:
     ~Board();
 
     // A worker of this lease will come to the desk; what is known of it goes by this number. Fails
-    // with `exhausted`.
-    Result<uint64_t> open(const std::string &lease, Terms, SchedulerEnd);
+    // with `exhausted`. It is told that its tenant may have so many bytes of the memory.
+    Result<uint64_t> open(const std::string &lease, Terms, SchedulerEnd, uint64_t memory = 0);
+    // From now on the lease has these terms, and so much memory: its workers have been told when
+    // this returns. Returns how many those are.
+    size_t change(const std::string &lease, Terms, uint64_t memory, int64_t now);
     // The worker has gone.
     void close(uint64_t seat, int64_t now);
     bool has(uint64_t seat) const { return seats_.count(seat) != 0; }

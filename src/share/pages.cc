@@ -20,7 +20,7 @@
 namespace rgpu::share {
 namespace {
 
-constexpr char kMagic[8] = "rgpupl1";
+constexpr char kMagic[8] = "rgpupl2";
 constexpr int kDescriptors = 4;  // the worker's page, the scheduler's, the bell, the line
 constexpr size_t kPage = 4096;
 static_assert(sizeof(Told) <= kPage && sizeof(Says) <= kPage);
@@ -100,19 +100,41 @@ Result<Ends> open_ends()
     return both;
 }
 
-Result<TenantEnd> take_tenant_end(int socket)
+namespace {
+
+// What lies ready in the socket; with MSG_PEEK it stays there, too.
+Result<std::vector<Fd>> descriptors_in(int socket, int flags)
 {
     char text[sizeof kMagic] = {};
     std::vector<Fd> given;
-    const ssize_t n = receive_packet(socket, text, sizeof text, given, kDescriptors, MSG_DONTWAIT);
+    const ssize_t n =
+        receive_packet(socket, text, sizeof text, given, kDescriptors, MSG_DONTWAIT | flags);
     if (n <= 0 || given.size() != kDescriptors)
         return error(ErrorKind::disconnected, "there is no scheduler");
-    const Fd told = std::move(given[0]), says = std::move(given[1]);
-    TenantEnd end;
-    end.bell = std::move(given[2]);
-    end.line = std::move(given[3]);
     if (n != static_cast<ssize_t>(sizeof kMagic) || memcmp(text, kMagic, sizeof kMagic))
         return error(ErrorKind::invalid, "the scheduler is of another version");
+    return given;
+}
+
+}  // namespace
+
+Result<Page<const Says>> look_at_words(int socket)
+{
+    Result<std::vector<Fd>> given = descriptors_in(socket, MSG_PEEK);
+    if (!given) return std::move(given).error();
+    Page<const Says> says(static_cast<const Says *>(map((*given)[1].get(), PROT_READ)));
+    if (!says) return failed("mapping the pages of this worker");
+    return says;
+}
+
+Result<TenantEnd> take_tenant_end(int socket)
+{
+    Result<std::vector<Fd>> given = descriptors_in(socket, 0);
+    if (!given) return std::move(given).error();
+    const Fd told = std::move((*given)[0]), says = std::move((*given)[1]);
+    TenantEnd end;
+    end.bell = std::move((*given)[2]);
+    end.line = std::move((*given)[3]);
     end.told.reset(static_cast<Told *>(map(told.get(), PROT_READ | PROT_WRITE)));
     end.says.reset(static_cast<const Says *>(map(says.get(), PROT_READ)));
     if (!end.told || !end.says) return failed("mapping the pages of this worker");

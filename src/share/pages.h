@@ -53,6 +53,10 @@ struct Says {
     std::atomic<uint32_t> at_ceiling;  // while it waits: for its tenant's own ceiling
     std::atomic<int64_t> deadline;     // of the turn
     std::atomic<int64_t> looked;       // when the scheduler last saw it wait
+    // What rgpud says that the tenant may have of the GPU now: bytes of its memory (0: nothing was
+    // said), and whether its part of the time has a ceiling.
+    std::atomic<uint64_t> memory;
+    std::atomic<uint32_t> has_ceiling;
 };
 
 // In `token`: the tenant has it; the holder must launch nothing more; the scheduler wants to know
@@ -87,5 +91,8 @@ struct Ends {
 Result<Ends> open_ends();
 // In the worker, once for each socket. Fails with `disconnected` where there is no scheduler.
 Result<TenantEnd> take_tenant_end(int socket);
+// The scheduler's words alone, for who reads them before the seat is taken; the socket stays as it
+// is. Fails as take_tenant_end() does.
+Result<Page<const Says>> look_at_words(int socket);
 
 }  // namespace rgpu::share

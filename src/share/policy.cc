@@ -231,6 +231,16 @@ int tenants_with_workers(const State &s)
     return n;
 }
 
+void set_terms(State &s, const char *key, Terms terms)
+{
+    for (int i = 0; i < s.tenant_end; ++i)
+        if (Tenant &t = s.tenants[i]; t.key[0] && !strncmp(t.key, key, kKeyBytes - 1)) {
+            // Without a ceiling nothing was counted.
+            if (!ceiled(t)) t.allowance = kAllowanceStart * terms.most / 100;
+            t.terms = terms;
+        }
+}
+
 void want(State &s, int i, int64_t now)
 {
     settle(s, now);

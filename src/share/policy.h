@@ -76,6 +76,8 @@ int join(State &, const char *key, Terms, int64_t now);
 // is free.
 void leave(State &, int tenant, int64_t now);
 int tenants_with_workers(const State &);
+// From now on the tenant of this key, if there is one, may have that. The accounts are settled.
+void set_terms(State &, const char *key, Terms);
 
 // A worker of the tenant begins to wait for the token, or ends to.
 void want(State &, int tenant, int64_t now);

@@ -17,7 +17,7 @@
 
 namespace rgpu::share {
 
-inline constexpr uint32_t kProtocol = 0x72670003;
+inline constexpr uint32_t kProtocol = 0x72670004;
 inline constexpr size_t kUuidBytes = 64;
 // More than the leases of a host that has them on all its GPUs.
 inline constexpr size_t kMostGpus = 256;
@@ -30,6 +30,7 @@ enum class Ask : uint32_t {
     collect,  // of `gpu`
     keep,     // this descriptor, by the name in `gpu`, until the lease ends
     kept,     // by that name
+    change,   // the terms and the memory of `lease` on `gpu`; the answer has how many were told
     end_lease,
     end,  // when no worker is left
 };
@@ -41,6 +42,7 @@ struct Request {
     char gpu[kUuidBytes] = {};
     char lease[kKeyBytes] = {};
     Terms terms;
+    uint64_t memory = 0;          // seat, change: bytes that the lease may have of it
     uint32_t most = kMaxWorkers;  // seat: so many the lease may have there; the oldest go
 };
 

@@ -24,6 +24,9 @@ public:
     {
         return (says().token.load(std::memory_order_seq_cst) & (kMine | kClosing)) == kMine;
     }
+    // The lease may have less than all of the GPU's time now. Without a scheduler what it said
+    // last.
+    bool has_ceiling() const { return end_.says->has_ceiling.load(std::memory_order_relaxed) != 0; }
     bool alone() const { return says().alone.load(std::memory_order_relaxed) != 0; }
     // How much work, in nanoseconds, the tenant may have unfinished on the GPU.
     int64_t ahead(int64_t now) const;

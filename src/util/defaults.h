@@ -105,6 +105,9 @@ inline constexpr Milliseconds kLendReturn = 15s;
 inline constexpr Milliseconds kSlurmCheck = 60s;
 // Between SIGTERM and SIGKILL for the workers of a lease that ended.
 inline constexpr Milliseconds kKillAfter = 1s;
+// How long a server holds another size of a lease that is to be kept or undone: the other servers
+// of the lease's job are asked meanwhile.
+inline constexpr Milliseconds kHeldSize = 10s;
 inline constexpr Milliseconds kReleaseWait =
     500ms;  // ... for its workers, before a release is answered
 // A kernel that runs longer ends its program (0: no limit). Kernels cannot be interrupted, so the

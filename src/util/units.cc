@@ -3,6 +3,8 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdio>
+#include <iterator>
 #include <limits>
 
 namespace rgpu {
@@ -153,6 +155,20 @@ std::string share_text(int least, int most)
 {
     return least == most ? std::to_string(least) + "%"
                          : std::to_string(least) + "-" + std::to_string(most) + "%";
+}
+
+std::string human_size(uint64_t bytes)
+{
+    const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    size_t unit = 0;
+    auto size = static_cast<double>(bytes);
+    while (size >= 1024 && unit + 1 < std::size(units)) {
+        size /= 1024;
+        ++unit;
+    }
+    char text[32];
+    snprintf(text, sizeof text, unit ? "%.1f %s" : "%.0f %s", size, units[unit]);
+    return text;
 }
 
 Result<int64_t> parse_integer(std::string_view text, int64_t low, int64_t high)

@@ -45,6 +45,9 @@ Result<ShareRange> parse_share_range(std::string_view text);
 // "50%", "30-100%".
 std::string share_text(int least, int most);
 
+// "2.0 GiB": for people, not exact.
+std::string human_size(uint64_t bytes);
+
 // A whole number in [low, high], nothing before or after it.
 Result<int64_t> parse_integer(std::string_view text, int64_t low, int64_t high);
 

@@ -212,6 +212,7 @@ int serve(Connection &connection, const WorkerStart &start)
             if (snapshot) worker::prepare_context();
         });
         if (!visitor) return 0;
+        if (snapshot) worker::renew(*snapshot);
         channel.reset(fcntl(serverd::kSocketDescriptor, F_DUPFD_CLOEXEC, 0));
         dup2(visitor->socket.get(), serverd::kSocketDescriptor);
         table = visitor->client.table_digest;

@@ -84,20 +84,6 @@ std::string user_of(const pool::Owner &owner)
 
 std::string who_of(const pool::Owner &owner) { return user_of(owner) + ": " + to_text(owner); }
 
-std::string human_size(uint64_t bytes)
-{
-    const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    size_t unit = 0;
-    auto size = static_cast<double>(bytes);
-    while (size >= 1024 && unit + 1 < std::size(units)) {
-        size /= 1024;
-        ++unit;
-    }
-    char text[32];
-    snprintf(text, sizeof text, unit ? "%.1f %s" : "%.0f %s", size, units[unit]);
-    return text;
-}
-
 std::string pool_table(const pool::Inventories &inventories)
 {
     std::vector<std::vector<std::string>> rows = {

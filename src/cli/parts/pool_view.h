@@ -21,8 +21,6 @@ std::string lease_json(const pool::Inventories &inventories);
 std::string user_of(const pool::Owner &owner);
 std::string who_of(const pool::Owner &owner);
 
-// "2.0 GiB": for people, not exact.
-std::string human_size(uint64_t bytes);
 // 3:25:45, as Slurm has hours.
 std::string clock_of(double seconds);
 // "512 J", "36.2 kJ", and from a tenth of a kilowatt-hour on "0.25 kWh".

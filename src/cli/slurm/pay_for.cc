@@ -10,7 +10,9 @@
 #include "pool/client/backoff.h"
 #include "slurm/conf/conf.h"
 #include "slurm/jobs/missing.h"
+#include "slurm/jobs/resized.h"
 #include "slurm/terms/licences.h"
+#include "slurm/terms/request.h"
 #include "util/clock.h"
 
 namespace rgpu::cli {
@@ -62,6 +64,25 @@ Result<void> pay_for(slurm::Job &job, unsigned nodes)
 {
     if (job.most_nodes == 0) return {};
     return set_licences(job, slurm::all_of_types(job.each * nodes, job.types_paid));
+}
+
+Result<void> pay_as_asked(slurm::Job &job)
+{
+    if (job.run == 0 || job.most_nodes) return {};
+    auto printed = run_tool({"squeue", "-h", "-j", job.name, "-O", slurm::kPaidFormat});
+    if (!printed) return std::move(printed).error();
+    slurm::Share share;
+    if (!job.share.empty()) {
+        auto said = slurm::parse_share(job.share);
+        if (!said) return std::move(said).error();
+        share = *said;
+    }
+    for (const slurm::Paid &paid : slurm::parse_paid(*printed)) {
+        const unsigned long sum = slurm::licences_for(paid.gpus, share.least, 1);
+        if (paid.id == job.id && sum != 0 && sum != job.licences)
+            return set_licences(job, slurm::all_of_types(sum, job.types_paid));
+    }
+    return {};
 }
 
 Result<void> pay_for_types(slurm::Job &job, const std::vector<pool::Grant> &grants)

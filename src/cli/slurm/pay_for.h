@@ -14,6 +14,10 @@ namespace rgpu::cli {
 // with a range of nodes stay. Its types are those that it took at submit.
 Result<void> pay_for(slurm::Job &job, unsigned nodes);
 
+// For a job that Slurm starts again: sets its licences to those that it asked for, which are others
+// where it was resized before (rgpu resize).
+Result<void> pay_as_asked(slurm::Job &job);
+
 // Sets the licences of types to those of the GPUs that the job has been granted, where Slurm sells
 // such; the sum stays.
 Result<void> pay_for_types(slurm::Job &job, const std::vector<pool::Grant> &grants);

@@ -183,6 +183,7 @@ Result<void> prolog(slurm::Job &job, Context &context)
     client->without_secrets();
     stop_on_signals();
     if (auto paid = pay_for(job, job.nodes); !paid) return paid;
+    if (auto paid = pay_as_asked(job); !paid) return paid;
     // A run before this one may have left leases, where a server did not answer its epilog. One
     // that does not answer now either is not waited for: its lease says that it is of that run.
     if (job.run > 0)

@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/parts/command.h"
+#include "cli/slurm/follow_sizes.h"
 #include "cli/slurm/idle_steps.h"
 #include "cli/slurm/reconcile.h"
 #include "cli/slurm/rights.h"
@@ -196,6 +197,12 @@ private:
         if (!runs)
             return std::move(runs).error().in(
                 "the snapshot is written, the reservation is not kept");
+        auto followed = follow_sizes(pool, *runs, silent());
+        if (!followed) return std::move(followed).error();
+        said_["resized"] = *followed;
+        // What they have paid now.
+        if (*followed) runs = look_at_runs();
+        if (!runs) return std::move(runs).error();
         if (!slurm.reservation.empty())
             if (auto kept = keep_reservation(slurm.reservation, pool, before, gpus, *runs); !kept)
                 return kept;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices: answered from the snapshot.
+// Devices: answered from the snapshot, but for what changes.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <strings.h>
 
 #include "interpose/stub/by_hand.h"
 #include "interpose/stub/stub.h"
+#include "wire/status.h"
 
 namespace rgpu::interpose::own {
 
@@ -20,6 +22,26 @@ template <class Answer> CUresult ask(CUdevice d, const void *out, Answer &&answe
     const wire::DeviceSnapshot *s = device(d);
     if (!s) return CUDA_ERROR_INVALID_DEVICE;
     return answer(*s);
+}
+
+// Programs ask when they start, and the snapshot is new then. Later the lease may have got another
+// size (rgpu resize): the server knows, and where it cannot be asked, it is as it was.
+uint64_t total_memory(CUdevice d, const wire::DeviceSnapshot &s)
+{
+    constexpr auto kNew = std::chrono::seconds(1);
+    constexpr auto kCall = static_cast<calls::CallId>(wire::kStatusCall);
+    ServerSession *const at = session_at(server_of(d));
+    const auto place = static_cast<uint64_t>(&s - at->snapshot().devices.data());
+    Reply reply;
+    if (at->age() < kNew || at->ask(
+                                kCall, calls::kNoHandle, [](wire::Writer &) {}, reply))
+        return s.total_memory;
+    wire::Reader r(reply.body.data(), reply.body.size());
+    wire::DeviceStatus status;
+    const uint64_t count = r.count(sizeof status);
+    for (uint64_t i = 0; place < count && i <= place; i++) status = r.value<wire::DeviceStatus>();
+    return r.ok() && status.memory_total > 0 ? static_cast<uint64_t>(status.memory_total)
+                                             : s.total_memory;
 }
 
 // What is otherwise for a program whose memory is not the GPU server's (interpose/mirror/mirror.h).
@@ -122,7 +144,7 @@ CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice d) { return own::cuDeviceGetUuid
 
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice d)
 {
-    return ask(d, bytes, [&](auto &s) { return *bytes = s.total_memory, CUDA_SUCCESS; });
+    return ask(d, bytes, [&](auto &s) { return *bytes = total_memory(d, s), CUDA_SUCCESS; });
 }
 
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute which, CUdevice d)

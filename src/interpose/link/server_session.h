@@ -54,6 +54,8 @@ public:
     void start_pump() { pump_.start(); }
 
     const wire::Snapshot &snapshot() const { return snapshot_; }
+    // Of the snapshot.
+    net::Clock::duration age() const { return net::Clock::now() - learnt_at_; }
 
     // Of several servers: which one it is of, and what a context's number means to that one.
     void set_one_of_several(unsigned index, CallBuffer::ContextThere context_there);
@@ -185,6 +187,7 @@ private:
     const bool one_host_;
     bool takes_placed_ = false, takes_pools_ = false, takes_linked_ = false, takes_nccl_ = false;
     wire::Snapshot snapshot_;
+    net::Clock::time_point learnt_at_ = net::Clock::now();
     std::unique_ptr<Packing> packing_;        // null: nothing is ever packed
     std::unique_ptr<Forecaster> forecaster_;  // null: no forecast is made
     std::atomic<CallbackDue> callback_due_{nullptr};

@@ -152,13 +152,19 @@ Result<void> refuse_other_nodes(const KnownJob &job, const Update &update)
                    "; submit it again to have another number");
 }
 
+std::string resize_advice(const KnownJob &job)
+{
+    return "rgpu resize " + (job.id.empty() ? "JOB" : std::string(job.id)) +
+           " --share 50 --mem 20G changes their share and memory while it runs";
+}
+
 // The request that the job would have with this gres.
 Result<slurm::Request> request_after(const KnownJob &job, std::string_view tres,
                                      const slurm::Snapshot *pool)
 {
     if (job.running)
-        return refused(
-            "the job runs already, on the GPUs it asked for; submit another to have more or fewer");
+        return refused("the job runs already, on the GPUs it asked for; " + resize_advice(job) +
+                       "; submit another to have more or fewer");
     if (job.nodes.range())
         return refused("the job's number of nodes is a range, for which its licences were counted; "
                        "submit it again to have "
@@ -219,9 +225,11 @@ Result<std::optional<std::string>> judge_update(const KnownJob &job, const Updat
     if (update.licences && slurm::names_rgpu(*update.licences) &&
         slurm::rgpu_licences(*update.licences) != count) {
         unsigned long asked = slurm::rgpu_licences(*update.licences);
-        if (!counts_nodes(job, update, asked))
+        // Those of a job that runs follow its leases, which rgpu resize may have changed.
+        if (!counts_nodes(job, update, asked) && !(update.by_slurm && job.running && asked != 0))
             return refused("the job's GPUs need licences rgpu:" + number(count) +
-                           "; they follow from --gres=rgpu:N and cannot be set to another number");
+                           "; they follow from --gres=rgpu:N and cannot be set to another number" +
+                           (job.running ? "; " + resize_advice(job) : ""));
         count = asked;
     }
     auto licences = slurm::with_rgpu(update.licences.value_or(job.licences),

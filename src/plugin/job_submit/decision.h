@@ -53,6 +53,7 @@ Result<std::optional<Terms>> judge_submission(const Submission &job, const slurm
 struct KnownJob {
     bool known = true;  // false: this slurmctld does not tell; then only harmless updates pass
     bool running = false;
+    std::string_view id;
     std::string_view licences;
     Options options;
     std::string_view type;  // of its Terms, as the next two

@@ -375,6 +375,7 @@ KnownJob known_job(const JobVariables &variables)
     KnownJob out;
     out.known = variables.known();
     out.licences = variables.get("SLURM_JOB_LICENSES").value_or("");
+    out.id = variables.get("SLURM_JOB_ID").value_or("");
     out.options =
         options_of([&](const std::string &name) { return variables.get("SPANK_" + name); });
     auto mark = [&](const char *name) {

@@ -666,6 +666,32 @@ Result<void> Client::renew(const std::string &server, const std::string &lease)
     return {};
 }
 
+namespace {
+
+Result<Lease> only_lease(Result<Leases> told)
+{
+    if (!told) return std::move(told).error();
+    if (told->leases.size() != 1)
+        return error(ErrorKind::disconnected, "answered with %zu leases", told->leases.size());
+    return std::move(told->leases.front());
+}
+
+}  // namespace
+
+Result<Lease> Client::resize(const std::string &server, const std::string &lease,
+                             const Resize &resize)
+{
+    return only_lease(state_->ask_one<Leases>(server, "POST", "/v1/leases/" + lease + "/resize",
+                                              decode_leases, encode(resize)));
+}
+
+Result<Lease> Client::end_resize(const std::string &server, const std::string &lease, bool keep)
+{
+    return only_lease(state_->ask_one<Leases>(
+        server, "POST", "/v1/leases/" + lease + (keep ? "/resize/keep" : "/resize/undo"),
+        decode_leases));
+}
+
 Result<void> Client::drain(const std::string &server, const Drain &drain)
 {
     Result<bool> done =

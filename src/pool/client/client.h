@@ -95,6 +95,11 @@ public:
     // Starts the lease's term again.
     Result<void> renew(const std::string &server, const std::string &lease);
 
+    // Another size for a lease whose programs run; with Resize::hold it is to be kept or undone
+    // soon (resize.h). What it has then.
+    Result<Lease> resize(const std::string &server, const std::string &lease, const Resize &resize);
+    Result<Lease> end_resize(const std::string &server, const std::string &lease, bool keep);
+
     // Takes a server or one of its GPUs (UUID or number) out of the pool, and back into it.
     Result<void> drain(const std::string &server, const Drain &drain);
     Result<void> resume(const std::string &server, const std::string &gpu);

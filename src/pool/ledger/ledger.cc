@@ -5,6 +5,8 @@
 #include <ctime>
 #include <iterator>
 
+#include "util/units.h"
+
 namespace rgpu::pool {
 namespace {
 
@@ -293,6 +295,135 @@ Result<Lease> Ledger::renew(const Caller &caller, const std::string &id, Time no
     if (held == leases_.end()) return no_such("lease", id);
     held->second.expires = expiry(held->second.lease.term, now);
     Lease lease = held->second.lease;
+    lease.secret.clear();
+    lease.expires_in = until(held->second.expires, now);
+    return lease;
+}
+
+namespace {
+
+std::string size_text(const Portion &portion)
+{
+    return share_text(portion.share, portion.most) + " and " + human_size(portion.memory);
+}
+
+// What takes the room of both sizes.
+std::vector<Portion> larger(const Ledger::Sizes &sizes)
+{
+    std::vector<Portion> both = sizes.before;
+    for (size_t i = 0; i < both.size(); ++i) {
+        both[i].share = std::max(both[i].share, sizes.after[i].share);
+        both[i].memory = std::max(both[i].memory, sizes.after[i].memory);
+    }
+    return both;
+}
+
+}  // namespace
+
+// Who has what of the GPU beside the lease; not by name where the caller may not know him.
+std::string Ledger::others_on(const Caller &caller, const Lease &lease,
+                              const std::string &gpu) const
+{
+    std::string text;
+    const auto add = [&](const std::string &who, const Portion &portion) {
+        if (portion.uuid == gpu) text += "; " + who + " has " + size_text(portion);
+    };
+    for (const auto &[id, held] : leases_)
+        for (const Portion &portion : held.lease.gpus)
+            if (id != lease.id)
+                add(!may(caller, held.lease) ? "another user"
+                    : held.lease.owner.user.empty()
+                        ? to_text(held.lease.owner)
+                        : to_text(held.lease.owner) + " of " + held.lease.owner.user,
+                    portion);
+    for (const auto &[id, offer] : offers_)
+        for (const Portion &portion : offer.gpus) add("a request under way", portion);
+    for (const auto &[id, portions] : kept_)
+        for (const Portion &portion : portions) add("a lease that is ending", portion);
+    return text;
+}
+
+Result<void> Ledger::has_room(const Caller &caller, const Lease &lease, const Portion &has,
+                              const Portion &wants)
+{
+    const GpuState *of = gpu(has.uuid);
+    if (!of)
+        return error(ErrorKind::unsupported, "this server has no GPU %s any more",
+                     has.uuid.c_str());
+    if (wants.memory > of->memory)
+        return error(ErrorKind::invalid, "GPU %d (%s) has %s of memory in all, and %s is wanted",
+                     of->index, of->name.c_str(), human_size(of->memory).c_str(),
+                     human_size(wants.memory).c_str());
+    const bool more_share = wants.share > has.share, more_memory = wants.memory > has.memory;
+    if ((more_share || more_memory) && !of->drained.empty())
+        return error(ErrorKind::exhausted, "nothing more of GPU %d is given: %s", of->index,
+                     of->drained.c_str());
+    const int share = has.share + of->free_share;
+    const uint64_t memory = has.memory + of->free_memory;
+    if ((more_share && wants.share > share) || (more_memory && wants.memory > memory))
+        return error(
+            ErrorKind::exhausted,
+            "GPU %d (%s) has no room for %s: the lease has %s, and could have %d%% and %s%s",
+            of->index, of->name.c_str(), size_text(wants).c_str(), size_text(has).c_str(), share,
+            human_size(memory).c_str(), others_on(caller, lease, has.uuid).c_str());
+    return {};
+}
+
+Result<Ledger::Sizes> Ledger::begin_resize(const Caller &caller, const std::string &id,
+                                           const Resize &resize, Time now)
+{
+    end_expired(now);
+    auto held = find_for(caller, id);
+    if (held == leases_.end()) return no_such("lease", id);
+    Lease &lease = held->second.lease;
+    if (held->second.resizing)
+        return error(ErrorKind::unavailable, "another change of lease %.8s is under way; try again",
+                     id.c_str());
+    Sizes sizes{lease.gpus, lease.gpus};
+    for (size_t i = 0; i < sizes.after.size(); ++i) {
+        Portion &after = sizes.after[i];
+        if (resize.share) after.share = *resize.share;
+        if (resize.most) after.most = *resize.most;
+        if (resize.memory) after.memory = resize.memory;
+        if (auto room = has_room(caller, lease, sizes.before[i], after); !room)
+            return std::move(room).error();
+    }
+    (void)take(lease.gpus, true);
+    const std::vector<Portion> both = larger(sizes);
+    if (Result<void> taken = take(both); !taken) {
+        (void)take(lease.gpus);
+        return std::move(taken).error();
+    }
+    lease.gpus = both;
+    held->second.resizing = sizes;
+    return sizes;
+}
+
+const Ledger::Sizes *Ledger::resizing(const Caller &caller, const std::string &id, Time now)
+{
+    end_expired(now);
+    auto held = find_for(caller, id);
+    return held != leases_.end() && held->second.resizing ? &*held->second.resizing : nullptr;
+}
+
+Result<Lease> Ledger::end_resize(const Caller &caller, const std::string &id, bool done, Time now)
+{
+    end_expired(now);
+    auto held = find_for(caller, id);
+    if (held == leases_.end()) return no_such("lease", id);
+    if (!held->second.resizing)
+        return error(ErrorKind::unsupported,
+                     "lease %.8s is not being changed (any more): it has the size that it had",
+                     id.c_str());
+    Lease lease = held->second.lease;
+    lease.gpus = done ? held->second.resizing->after : held->second.resizing->before;
+    if (done)
+        if (Result<void> stored = store_.put(lease); !stored)
+            return std::move(stored).error().in("keeping the lease's size");
+    (void)take(held->second.lease.gpus, true);
+    (void)take(lease.gpus);
+    held->second.lease.gpus = lease.gpus;
+    held->second.resizing.reset();
     lease.secret.clear();
     lease.expires_in = until(held->second.expires, now);
     return lease;

@@ -66,6 +66,22 @@ public:
     Result<std::vector<Lease>> release_job(const Caller &caller, const LeaseFilter &filter,
                                            Time now);
 
+    // The lease is to get another size. From here on it takes of each GPU what it has or is to
+    // have, whichever is more, until end_resize(). Fails with `unsupported` as renew() does, with
+    // `exhausted` where there is no room, naming who has it, and with `unavailable` where another
+    // change of it is under way.
+    struct Sizes {
+        std::vector<Portion> before, after;
+    };
+    Result<Sizes> begin_resize(const Caller &caller, const std::string &lease, const Resize &resize,
+                               Time now);
+    // It has the other size from here on, also in the store; or (not `done`) the one that it had.
+    // Fails with `unsupported` where it has ended or is not being changed; where the store fails
+    // nothing has changed, and it is being changed still.
+    Result<Lease> end_resize(const Caller &caller, const std::string &lease, bool done, Time now);
+    // What end_resize() would set; null where the lease is not being changed.
+    const Sizes *resizing(const Caller &caller, const std::string &lease, Time now);
+
     // What the caller may see; secrets only if the filter asks for them.
     std::vector<Lease> leases(const Caller &caller, const LeaseFilter &filter, Time now);
     // Null when there is no such lease now. Valid until the next call.
@@ -109,6 +125,7 @@ private:
     struct Held {
         Lease lease;
         Time expires = kNever;
+        std::optional<Sizes> resizing = {};  // the lease has the larger of both meanwhile
     };
     using Leases = std::map<std::string, Held>;
 
@@ -116,6 +133,9 @@ private:
     std::vector<Portion> portions_of(const std::vector<size_t> &chosen,
                                      const Request &request) const;
     Result<void> keep_of(Locked &offer, int gpus);
+    Result<void> has_room(const Caller &caller, const Lease &lease, const Portion &has,
+                          const Portion &wants);
+    std::string others_on(const Caller &caller, const Lease &lease, const std::string &gpu) const;
     void end_expired(Time now);
     Result<Lease> end(Leases::iterator held);
     template <class Which> Result<std::vector<Lease>> end_those(Which &&which, Time now);

@@ -136,6 +136,14 @@ struct Offer {
     int fitting = 0;
 };
 
+// Another size for a lease that is held, of each of its GPUs. What is not said stays as it is.
+struct Resize {
+    std::optional<int> share, most;  // hundredths; both or none
+    uint64_t memory = 0;             // bytes; 0: as it is
+    // Only makes sure that it can be done, and keeps the room for a while: to be kept or undone.
+    bool hold = false;
+};
+
 struct Lease {
     std::string id;
     std::string secret;  // raw bytes; empty where the asker may not know it

@@ -93,6 +93,36 @@ Result<Drain> decode_drain(std::string_view text)
     });
 }
 
+std::string encode(const Resize &resize)
+{
+    Json json = Json::object();
+    if (resize.share) json["share"] = *resize.share;
+    if (resize.most) json["most"] = *resize.most;
+    if (resize.memory) json["memory"] = resize.memory;
+    if (resize.hold) json["hold"] = true;
+    return dump(json);
+}
+
+Result<Resize> decode_resize(std::string_view text)
+{
+    return decode<Resize>(text, [](const Json &json) -> Result<Resize> {
+        Reader reader(json, "resize");
+        Resize resize;
+        if (reader.member("share", false)) {
+            resize.share = static_cast<int>(reader.number("share", 0, kWholeGpu));
+            resize.most = static_cast<int>(
+                reader.number("most", std::max(1, *resize.share), kWholeGpu, false, *resize.share));
+            if (*resize.most == 0) reader.wrong("share", "is 0, and needs \"most\"");
+        }
+        resize.memory = reader.count<uint64_t>("memory", false);
+        resize.hold = reader.flag("hold");
+        if (!resize.share && !resize.memory) reader.wrong("needs", "\"share\" or \"memory\"");
+        Result<void> read = reader.done_strictly();
+        if (!read) return std::move(read).error();
+        return resize;
+    });
+}
+
 std::string encode(const Lend &lend)
 {
     return dump(

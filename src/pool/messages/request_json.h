@@ -25,6 +25,9 @@ inline constexpr Milliseconds kLongestGrace = std::chrono::hours(24);
 std::string encode(const Lend &lend);
 Result<Lend> decode_lend(std::string_view json);
 
+std::string encode(const Resize &resize);
+Result<Resize> decode_resize(std::string_view json);
+
 std::string encode(const Offer &offer);
 Result<Offer> decode_offer(std::string_view json);
 

@@ -303,11 +303,23 @@ Result<Boards> Boards::open(const std::string &state_dir, const std::string &wor
     return Boards(std::move(link));
 }
 
+std::optional<size_t> Boards::change(const std::string &uuid, const std::string &lease,
+                                     share::Terms terms, uint64_t memory) const
+{
+    std::lock_guard lock(link_->mutex_);
+    share::Request request = about(share::Ask::change, uuid, lease, terms);
+    request.memory = memory;
+    Result<Link::Answer> answer = link_->ask(request, now() + kAnswer);
+    if (!answer || answer->reply.failed) return std::nullopt;
+    return answer->reply.count;
+}
+
 Fd Boards::seat(const std::string &uuid, const std::string &lease, share::Terms terms,
-                int most) const
+                uint64_t memory, int most) const
 {
     std::lock_guard lock(link_->mutex_);
     share::Request request = about(share::Ask::seat, uuid, lease, terms);
+    request.memory = memory;
     request.most = static_cast<uint32_t>(std::max(most, 1));
     Result<Link::Answer> answer = link_->ask(request, now() + kAnswer);
     if (answer && answer->descriptor) return std::move(answer->descriptor);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,12 @@ public:
 
     // A place for one worker of the lease (share::Seat::take()), which has so many there at most:
     // the oldest go. Where there is no scheduler it is one at which nobody answers.
-    Fd seat(const std::string &uuid, const std::string &lease, share::Terms, int most) const;
+    Fd seat(const std::string &uuid, const std::string &lease, share::Terms, uint64_t memory,
+            int most) const;
+    // From now on the lease may have that of the GPU's time, and so many bytes of its memory. How
+    // many of its places have been told; nothing where the scheduler does not answer.
+    std::optional<size_t> change(const std::string &uuid, const std::string &lease, share::Terms,
+                                 uint64_t memory) const;
     // Keeps the file for the lease, by that name, until its end. The scheduler has it, too, so that
     // the next rgpud finds it, and each scheduler that is started later gets it. False: the
     // scheduler does not take it.

@@ -21,6 +21,17 @@ std::string shape(const std::vector<pool::Portion> &gpus)
     return text;
 }
 
+// "50% and 8.0 GiB -> 20% and 4.0 GiB", of the first GPU: the others are changed alike.
+std::string size_of(const pool::Ledger::Sizes &sizes)
+{
+    const auto text = [](const std::vector<pool::Portion> &gpus) {
+        return gpus.empty()
+                   ? std::string("nothing")
+                   : share_text(gpus[0].share, gpus[0].most) + " and " + human_size(gpus[0].memory);
+    };
+    return text(sizes.before) + " -> " + text(sizes.after);
+}
+
 std::string gpus_of(const pool::Drain &drain) { return drain.gpu.empty() ? "all GPUs" : drain.gpu; }
 
 // Whether programs of the lease may use this host's NCCL: its GPUs are theirs alone.
@@ -169,6 +180,82 @@ Result<pool::Lease> Service::renew(const pool::Caller &caller, const std::string
 {
     std::lock_guard lock(mutex_);
     return ledger_.renew(caller, lease, end_expired());
+}
+
+Result<pool::Lease> Service::resize(const pool::Caller &caller, const std::string &id,
+                                    const pool::Resize &resize)
+{
+    std::unique_lock lock(mutex_);
+    Result<pool::Ledger::Sizes> sizes = ledger_.begin_resize(caller, id, resize, end_expired());
+    if (!sizes) return std::move(sizes).error();
+    lock.unlock();
+    Result<void> prepared = pool_.prepare_size(id, *sizes);
+    lock.lock();
+    if (!prepared) {
+        (void)ledger_.end_resize({0, true}, id, false, end_expired());
+        return std::move(prepared).error();
+    }
+    // Its request may take as long as it likes from here on: what it held goes back by itself.
+    held_sizes_[id] = now() + defaults::kHeldSize;
+    if (!resize.hold) {
+        lock.unlock();
+        return end_resize(caller, id, true);
+    }
+    const pool::Lease *lease = ledger_.find(id, end_expired());
+    if (!lease) return error(ErrorKind::unsupported, "the lease has ended");
+    pool::Lease as_wanted = *lease;
+    as_wanted.secret.clear();
+    as_wanted.gpus = sizes->after;
+    return as_wanted;
+}
+
+Result<pool::Lease> Service::end_resize(const pool::Caller &caller, const std::string &id,
+                                        bool keep)
+{
+    std::lock_guard lock(mutex_);
+    const pool::Ledger::Sizes *found = ledger_.resizing(caller, id, end_expired());
+    // One that is being prepared yet is nobody's to keep.
+    if (!found || !held_sizes_.count(id))
+        return error(ErrorKind::unsupported,
+                     "lease %.8s is not being changed (any more): it has the size that it had",
+                     id.c_str());
+    const pool::Ledger::Sizes sizes = *found;
+    Result<void> told = pool_.set_size(id, keep ? sizes.after : sizes.before);
+    Result<pool::Lease> lease = told ? ledger_.end_resize(caller, id, keep, now())
+                                     : Result<pool::Lease>(std::move(told).error());
+    if (!lease && keep) {
+        (void)pool_.set_size(id, sizes.before);
+        (void)ledger_.end_resize(caller, id, false, now());
+    }
+    if (lease || keep) held_sizes_.erase(id);
+    if (!lease || !keep) return lease;
+    audit_.say(of_lease("resize", *lease, &caller, size_of(sizes).c_str()));
+    log_info("lease %s: resized by uid %u, %s: %s", short_id(id).c_str(), caller.uid,
+             to_text(lease->owner).c_str(), size_of(sizes).c_str());
+    return lease;
+}
+
+// Whoever had them held has not come back.
+void Service::undo_old_sizes()
+{
+    constexpr Milliseconds kTryAgain{1000};
+    std::vector<std::string> old;
+    {
+        std::lock_guard lock(mutex_);
+        const Time time = now();
+        for (const auto &[id, until] : held_sizes_)
+            if (until <= time) old.push_back(id);
+    }
+    for (const std::string &id : old) {
+        if (Result<pool::Lease> undone = end_resize({0, true}, id, false); undone)
+            log_info("lease %s: a change of its size was not kept in time, and is undone",
+                     short_id(id).c_str());
+        else {
+            std::lock_guard lock(mutex_);
+            held_sizes_[id] = now() + kTryAgain;
+            if (undone.error().kind == ErrorKind::unsupported) held_sizes_.erase(id);
+        }
+    }
 }
 
 Result<void> Service::release(const pool::Caller &caller, const std::string &lease)
@@ -412,6 +499,7 @@ void Service::end_withdrawn(Time time)
 
 Time Service::tend()
 {
+    undo_old_sizes();
     {
         std::lock_guard lock(mutex_);
         end_withdrawn(end_expired());
@@ -421,7 +509,9 @@ Time Service::tend()
     keep_usage();
     for (const std::string &lease : tended.gone) ledger_.let_go(lease);
     ending_.remove(tended.gone);
-    return std::min(tended.next, ledger_.next_expiry());
+    Time next = std::min(tended.next, ledger_.next_expiry());
+    for (const auto &[id, until] : held_sizes_) next = std::min(next, until);
+    return next;
 }
 
 // Of leases that have ended. Copies count as use, which the scheduler does not see: the meters are

@@ -57,6 +57,13 @@ public:
     Result<pool::Lease> accept(const pool::Caller &caller, const std::string &offer, int gpus = 0);
     Result<void> reject(const pool::Caller &caller, const std::string &offer);
     Result<pool::Lease> renew(const pool::Caller &caller, const std::string &lease);
+    // Another size for a lease whose programs run; with Resize::hold it is only made sure that it
+    // can have it, and end_resize() keeps or undoes that within defaults::kHeldSize. Waits for the
+    // lease's workers, for well below a second. As WorkerPool::prepare_size() and
+    // Ledger::begin_resize() fail.
+    Result<pool::Lease> resize(const pool::Caller &caller, const std::string &lease,
+                               const pool::Resize &resize);
+    Result<pool::Lease> end_resize(const pool::Caller &caller, const std::string &lease, bool keep);
     // These wait a moment for the workers, so that the GPUs are free when they return; a worker
     // that takes its time is waited for by tend().
     Result<void> release(const pool::Caller &caller, const std::string &lease);
@@ -152,6 +159,8 @@ public:
 private:
     Result<void> find_gpu(const pool::Caller &caller, pool::Drain &drain) const;
     void end_what_has_expired();
+    // Without the lock.
+    void undo_old_sizes();
     // With the lock held, as all that follow.
     // `caller`: whoever asked for that, if anybody did.
     void ended(const std::vector<pool::Lease> &leases, const char *how,
@@ -175,6 +184,7 @@ private:
     WorkerPool pool_;
     EndingLeases ending_;
     uint64_t leases_granted_ = 0;
+    std::map<std::string, Time> held_sizes_;  // by lease: until when they are to be kept or undone
     std::vector<pool::Finding> findings_;
     Time looked_at_ = kNever;  // at the host's health
     std::map<std::string, Gauge> gauges_;

@@ -224,6 +224,19 @@ struct Control::State {
         Result<pool::Lease> lease = service.renew(caller, request.matches[1]);
         return lease ? Said(one_lease(std::move(*lease))) : Said(std::move(lease).error());
     }
+    Said resize(const pool::Caller &caller, const Request &request)
+    {
+        Result<pool::Resize> wanted = pool::decode_resize(request.body);
+        Result<pool::Lease> lease = wanted ? service.resize(caller, request.matches[1], *wanted)
+                                           : std::move(wanted).error();
+        return lease ? Said(one_lease(std::move(*lease))) : Said(std::move(lease).error());
+    }
+    Said end_resize(const pool::Caller &caller, const Request &request)
+    {
+        Result<pool::Lease> lease =
+            service.end_resize(caller, request.matches[1], request.matches[2] == "keep");
+        return lease ? Said(one_lease(std::move(*lease))) : Said(std::move(lease).error());
+    }
     Said release(const pool::Caller &caller, const Request &request)
     {
         Result<void> done = service.release(caller, request.matches[1]);
@@ -461,6 +474,8 @@ void Control::State::routes()
     server.Delete("/v1/leases", checked(&State::release_job));
     server.Delete(lease_id, checked(&State::release));
     server.Post(lease_id + "/renew", checked(&State::renew));
+    server.Post(lease_id + "/resize", checked(&State::resize));
+    server.Post(lease_id + "/resize/(keep|undo)", checked(&State::end_resize));
     // These two say nothing of users and jobs, and ask for no credential.
     server.Get("/v1/health", [this](const Request &, Response &response) {
         using namespace std::chrono;

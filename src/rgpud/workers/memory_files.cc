@@ -58,6 +58,13 @@ Result<Fd> MemoryFiles::account(const pool::Lease &lease, int64_t max_workers)
                                                        lease.gpus.size()));  // one waits
 }
 
+std::vector<worker::MemoryAccount::InUse> MemoryFiles::in_use(const pool::Lease &lease) const
+{
+    const Fd file = boards_.file_of(lease.id, kAccount);
+    if (!file) return std::vector<worker::MemoryAccount::InUse>(lease.gpus.size());
+    return worker::MemoryAccount::in_use(file, lease.gpus.size());
+}
+
 Result<Fd> MemoryFiles::software_gpus(const pool::Lease &lease)
 {
     return open_file(lease.id, kSoftwareGpus, 0);

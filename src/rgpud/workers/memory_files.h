@@ -3,16 +3,19 @@
 // for the lease (Boards::keep), handed to workers as descriptors.
 //
 // Each belongs to one lease, whose workers may write anything there and hold every lock: rgpud
-// reads none of them and takes no lock, and no other lease's worker has them open. Nobody changes
-// an account's size. The software GPUs' file counts as memory of the tenant that writes it.
+// takes no lock there, and reads the account alone, and no other lease's worker has them open.
+// Nobody changes an account's size. The software GPUs' file counts as memory of the tenant that
+// writes it.
 //
 // One thread at a time.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "pool/messages/messages.h"
 #include "rgpud/host/boards.h"
+#include "serverd/memory_account.h"
 #include "util/fd.h"
 #include "util/result.h"
 
@@ -25,6 +28,8 @@ public:
 
     // The lease's account (serverd/memory_account.h), opened anew: each worker's locks are its own.
     Result<Fd> account(const pool::Lease &lease, int64_t max_workers);
+    // What its workers hold of each of the lease's GPUs. Takes no lock, and waits for nobody.
+    std::vector<worker::MemoryAccount::InUse> in_use(const pool::Lease &lease) const;
     // What the lease's processes on software GPUs share (softgpu/driver/base/gpu_host.h), opened
     // anew.
     Result<Fd> software_gpus(const pool::Lease &lease);

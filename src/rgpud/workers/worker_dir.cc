@@ -157,6 +157,15 @@ std::vector<WorkerDir::Found> WorkerDir::find()
     return found;
 }
 
+bool WorkerDir::is_starting(const std::string &name) const
+{
+    const Fd socket = unix_socket();
+    const sockaddr_un address = address_of(socket_path(name));
+    return connect(socket.get(), reinterpret_cast<const sockaddr *>(&address), sizeof address) !=
+               0 &&
+           errno == ECONNREFUSED;
+}
+
 Result<Fd> WorkerDir::reach(const std::string &name, pid_t pid) const
 {
     Fd socket = unix_socket();

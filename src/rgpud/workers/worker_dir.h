@@ -47,6 +47,8 @@ public:
     // A connection to its control socket, where it is this process that listens. Fails with
     // `unavailable` when it does not (yet).
     Result<Fd> reach(const std::string &name, pid_t pid) const;
+    // It has just been started, and does not listen yet.
+    bool is_starting(const std::string &name) const;
     void remove(const std::string &name) const;
 
 private:

@@ -2,16 +2,20 @@
 #include "rgpud/workers/worker_pool.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cinttypes>
 #include <cstring>
 #include <set>
+#include <thread>
 
 #include "rgpud/workers/limits.h"
 #include "serverd/handover.h"
 #include "util/log.h"
+#include "wire/band.h"
 
 namespace rgpu::serverd {
 namespace {
@@ -55,13 +59,20 @@ Result<Fd> key_pipe(const std::optional<Digest> &key)
     return from;
 }
 
+bool is_whole(const std::vector<pool::Portion> &gpus)
+{
+    return std::all_of(gpus.begin(), gpus.end(),
+                       [](const pool::Portion &gpu) { return gpu.share == kWholeGpu; });
+}
+
 // A lease's places at the schedulers of its GPUs, in its order. Without a scheduler, workers go
 // without turns.
 std::vector<Fd> seats(const Boards &boards, const pool::Lease &lease, int weight, int most)
 {
     std::vector<Fd> all;
     for (const pool::Portion &gpu : lease.gpus)
-        all.push_back(boards.seat(gpu.uuid, lease.id, {gpu.share, gpu.most, weight}, most));
+        all.push_back(
+            boards.seat(gpu.uuid, lease.id, {gpu.share, gpu.most, weight}, gpu.memory, most));
     return all;
 }
 
@@ -94,6 +105,11 @@ Result<std::vector<pool::Lease>> WorkerPool::adopt(const std::vector<pool::Lease
     if (adopted) adopted = tenants_.adopt(all);
     if (!adopted) return std::move(adopted).error();
     for (const pool::Lease &lease : ended) workers_.end_lease(lease.id, now());
+    // An rgpud that died while it changed a lease's size may have told the workers another one.
+    for (const auto &[id, known] : leases_)
+        if (!known.ended && workers_.any(id))
+            if (Result<void> told = tell(known.lease); !told)
+                log_warning("lease %s: %s", short_id(id).c_str(), told.error().text.c_str());
     if (Result<void> opened = meters_.open(config_.state_dir); !opened)
         return std::move(opened).error();
     meters_.forget_all_but(ids);
@@ -190,6 +206,140 @@ const pool::Lease *WorkerPool::find(const std::string &lease) const
 bool WorkerPool::gone(const std::string &lease)
 {
     return !workers_.any(lease) && tenants_.gone(lease);
+}
+
+// --- another size
+
+namespace {
+
+// How long workers have to count what they hold, and credit to go back that no program uses
+// (doc/addresses.md).
+constexpr Milliseconds kCounting{300}, kCreditGoesBack{400}, kBetweenLooks{2};
+
+bool hung_up(const Fd &connection)
+{
+    pollfd look{connection.get(), 0, 0};
+    return poll(&look, 1, 0) == 1 && look.revents;
+}
+
+}  // namespace
+
+// Says to the scheduler what the lease has now.
+Result<void> WorkerPool::tell(const pool::Lease &lease) const
+{
+    const int weight = weight_of(config_, lease.owner.qos);
+    for (const pool::Portion &gpu : lease.gpus) {
+        const std::optional<size_t> told =
+            boards_.change(gpu.uuid, lease.id, {gpu.share, gpu.most, weight}, gpu.memory);
+        if (!told)
+            return error(ErrorKind::unavailable,
+                         "rgpu-scheduler of this host does not answer; try again");
+        // Those have pages of a scheduler that has died, which nobody writes any more.
+        if (const size_t workers = workers_.on_gpu(lease.id, gpu.uuid); *told < workers)
+            return error(ErrorKind::unavailable,
+                         "%zu of the %zu programs on GPU %d cannot be told: rgpu-scheduler was "
+                         "started anew since they began. End them first",
+                         workers - *told, workers, gpu.index);
+    }
+    return {};
+}
+
+// With credit it is what workers hold, without it what programs use.
+Result<void> WorkerPool::fits(const pool::Lease &lease, const std::vector<pool::Portion> &size,
+                              bool with_credit)
+{
+    const std::vector<worker::MemoryAccount::InUse> in_use = memory_.in_use(lease);
+    for (size_t i = 0; i < size.size() && i < in_use.size(); ++i) {
+        const uint64_t credit = in_use[i].credit * wire::Band::kPage;
+        const uint64_t used = in_use[i].bytes - std::min(in_use[i].bytes, credit);
+        if ((with_credit ? in_use[i].bytes : used) <= size[i].memory) continue;
+        return error(ErrorKind::exhausted,
+                     "%s of GPU %d's memory are in use by the lease's programs (%" PRIu64
+                     " bytes), and it would have %s",
+                     human_size(used).c_str(), size[i].index, used,
+                     human_size(size[i].memory).c_str());
+    }
+    return {};
+}
+
+Result<void> WorkerPool::await_memory(const std::string &id, const std::vector<pool::Portion> &size,
+                                      const std::vector<Fd> &told)
+{
+    const Time counted_by = now() + kCounting;
+    while (!std::all_of(told.begin(), told.end(), hung_up)) {
+        if (now() >= counted_by)
+            return error(ErrorKind::unavailable,
+                         "a program of the lease is in the middle of a long call; try again");
+        std::this_thread::sleep_for(kBetweenLooks);
+    }
+    for (const Time until = now() + kCreditGoesBack;;) {
+        Result<void> fit;
+        {
+            std::lock_guard lock(mutex_);
+            const pool::Lease *lease = find(id);
+            if (!lease) return error(ErrorKind::unsupported, "the lease has ended");
+            fit = fits(*lease, size, true);
+            // What programs use does not go back by itself.
+            if (fit || now() >= until || !fits(*lease, size, false)) return fit;
+        }
+        std::this_thread::sleep_for(kBetweenLooks);
+    }
+}
+
+Result<void> WorkerPool::prepare_size(const std::string &id, const pool::Ledger::Sizes &sizes)
+{
+    std::vector<pool::Portion> tight = sizes.before;
+    bool shrinks = false;
+    for (size_t i = 0; i < tight.size(); ++i) {
+        shrinks |= sizes.after[i].memory < tight[i].memory;
+        tight[i].memory = std::min(tight[i].memory, sizes.after[i].memory);
+    }
+    std::vector<Fd> told;
+    {
+        std::lock_guard lock(mutex_);
+        const pool::Lease *lease = find(id);
+        if (!lease) return error(ErrorKind::unsupported, "the lease has ended");
+        if (config_.nccl != "off" && workers_.any(id) && is_whole(sizes.before) &&
+            !is_whole(sizes.after))
+            return error(ErrorKind::unavailable,
+                         "its programs may use NCCL at this server, which needs whole GPUs. End "
+                         "them first");
+        // Most of what cannot be done shows here, before any program notices.
+        if (Result<void> fit = fits(*lease, tight, false); !fit) return fit;
+        leases_.at(id).lease.gpus = tight;
+        Result<void> said = tell(*lease);
+        if (said && shrinks) {
+            Result<std::vector<Fd>> reached = workers_.tell_size(id);
+            if (reached)
+                told = std::move(*reached);
+            else
+                said = std::move(reached).error();
+        }
+        if (!said) {
+            leases_.at(id).lease.gpus = sizes.before;
+            (void)tell(*lease);
+            return said;
+        }
+    }
+    Result<void> fit = shrinks ? await_memory(id, tight, told) : Result<void>();
+    if (!fit) (void)set_size(id, sizes.before);
+    return fit;
+}
+
+Result<void> WorkerPool::set_size(const std::string &id, const std::vector<pool::Portion> &size)
+{
+    std::lock_guard lock(mutex_);
+    if (!find(id)) return error(ErrorKind::unsupported, "the lease has ended");
+    // What was used so far counts by the size of then.
+    collect_use();
+    collect_energy();
+    pool::Lease &lease = leases_.at(id).lease;
+    lease.gpus = size;
+    if (const int workers = workers_.all(id))
+        if (Result<Group> limited = tenants_.of(lease, devices_of(lease), workers); !limited)
+            log_warning("lease %s: the limits of its workers stay: %s", short_id(id).c_str(),
+                        limited.error().text.c_str());
+    return tell(lease);
 }
 
 // --- what leases use
@@ -378,7 +528,6 @@ WorkerLaunch WorkerPool::worker_launch(const pool::Lease &lease, const Account &
     }
     launch.cpus = topology_.cpus_of(places);
     launch.environment["CUDA_VISIBLE_DEVICES"] = uuids;
-    start.weight = weight_of(config_, lease.owner.qos);
     start.max_kernel = config_.max_kernel.count();
     if (config_.image_cache) {
         start.images = make_image_dir(config_, lease.owner.uid, account);

@@ -58,6 +58,14 @@ public:
     // Ends its workers. True: something of it lives yet, and tend() will say when it has gone.
     bool end(const pool::Lease &lease);
 
+    // Makes sure that the lease can have another size, and that its workers take no more memory
+    // than both sizes allow from here on, until set_size(). Waits for them, for well below a second
+    // and without the lock. Fails with `exhausted` where more is in use, with the number, and with
+    // `unavailable` where its workers cannot be told now; then it is as before.
+    Result<void> prepare_size(const std::string &lease, const pool::Ledger::Sizes &sizes);
+    // That is its size from here on, and its workers have been told. Fails with `unavailable`.
+    Result<void> set_size(const std::string &lease, const std::vector<pool::Portion> &size);
+
     // Finds or starts a worker for a client that has proved that it holds the lease. Fails when the
     // lease has ended, has too many workers, or the program cannot be started. What it returns is
     // for wait_taken().
@@ -108,8 +116,13 @@ private:
         bool metered = true;  // its meter is open
     };
 
+    Result<void> await_memory(const std::string &lease, const std::vector<pool::Portion> &size,
+                              const std::vector<Fd> &told);
+    Result<void> fits(const pool::Lease &lease, const std::vector<pool::Portion> &size,
+                      bool with_credit);
     // With the lock held, as all that follow. Null where it has ended.
     const pool::Lease *find(const std::string &lease) const;
+    Result<void> tell(const pool::Lease &lease) const;
     bool gone(const std::string &lease);
     void note_died();
     void collect_use();

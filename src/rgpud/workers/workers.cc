@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -251,6 +252,39 @@ void Workers::signal(const std::string &name, Worker &worker, int number)
         kill(-worker.pid, number);
     else
         syscall(SYS_pidfd_send_signal, worker.process.get(), number, nullptr, 0);
+}
+
+size_t Workers::on_gpu(const std::string &lease, const std::string &uuid) const
+{
+    std::lock_guard lock(mutex_);
+    return static_cast<size_t>(
+        std::count_if(workers_.begin(), workers_.end(), [&](const auto &entry) {
+            const pool::Lease &seen = entry.second.lease;
+            return seen.id == lease &&
+                   std::any_of(seen.gpus.begin(), seen.gpus.end(),
+                               [&](const pool::Portion &gpu) { return gpu.uuid == uuid; });
+        }));
+}
+
+Result<std::vector<Fd>> Workers::tell_size(const std::string &lease) const
+{
+    std::lock_guard lock(mutex_);
+    std::vector<Fd> told;
+    for (const auto &[name, worker] : workers_) {
+        if (worker.lease.id != lease || worker.kill_at != kNever) continue;
+        Result<Fd> reached = dir_->reach(name, worker.pid);
+        if (reached)
+            if (Result<void> said = serverd::get_ready(reached->get()); !said)
+                reached = std::move(said).error();
+        // One that has just ended is met by tend(), and one that only begins reads the size before
+        // it takes anything.
+        pollfd look{worker.process.get(), POLLIN, 0};
+        if (!reached && (poll(&look, 1, 0) == 1 || dir_->is_starting(name))) continue;
+        if (!reached) return std::move(reached).error();
+        shutdown(reached->get(), SHUT_WR);
+        told.push_back(std::move(*reached));
+    }
+    return told;
 }
 
 void Workers::end_lease(const std::string &lease, Time now)

@@ -76,6 +76,13 @@ public:
     // untaken, and as reaching it does.
     Result<void> give_lane(const std::string &lease, uint64_t worker, const Fd &lane);
 
+    // How many of a lease's workers have a place on this GPU.
+    size_t on_gpu(const std::string &lease, const std::string &uuid) const;
+    // Tells the lease's workers that it is about to have another size. Each of what is returned
+    // hangs up when its worker has counted what it holds, or has ended. Fails with `unavailable`
+    // where one cannot be told.
+    Result<std::vector<Fd>> tell_size(const std::string &lease) const;
+
     // Ends all workers of a lease.
     void end_lease(const std::string &lease, Time now);
 

@@ -15,6 +15,7 @@
 #include "util/fd.h"
 #include "wire/lanes.h"
 #include "worker/connection/lanes.h"
+#include "worker/limits/memory_cap.h"
 
 namespace rgpu::worker {
 
@@ -22,13 +23,18 @@ namespace {
 
 constexpr int kBacklog = 2 * wire::kMostLanes;  // they come together
 
-// Says who this is, and takes a lane, if that is what rgpud came for.
+// Says who this is, and does what rgpud came for: takes a lane, or (told to get ready) counts the
+// memory that is held, as the lease gets another size. rgpud knows by the end of the connection
+// that this is done.
 void serve(int peer, const std::string &line)
 {
     constexpr timeval kMost{1, 0};
     send(peer, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     setsockopt(peer, SOL_SOCKET, SO_RCVTIMEO, &kMost, sizeof kMost);
-    if (auto given = serverd::take_over(peer, [] {})) keep_lane(std::move(given->socket));
+    const auto look = [] {
+        if (MemoryCap *cap = memory_cap()) cap->heed();
+    };
+    if (auto given = serverd::take_over(peer, look)) keep_lane(std::move(given->socket));
 }
 
 [[noreturn]] void answer(int fd, const std::string &lease)

@@ -96,6 +96,14 @@ Result<wire::Snapshot> take_snapshot(const std::string &server)
     return s;
 }
 
+void renew(wire::Snapshot &snapshot)
+{
+    CUdevice d = 0;
+    for (wire::DeviceSnapshot &device : snapshot.devices)
+        if (size_t memory = 0; !DRIVER(cuDeviceTotalMem_v2)(&memory, d++))
+            device.total_memory = memory;
+}
+
 void name_calls(wire::Snapshot &s)
 {
     for (size_t i = 0; i < calls::kCallCount; i++) {

@@ -12,6 +12,9 @@ namespace rgpu::worker {
 // host's.
 Result<wire::Snapshot> take_snapshot(const std::string &server = "");
 
+// What may have changed since it was taken: the lease may have another size.
+void renew(wire::Snapshot &);
+
 // Adds the calls of this side's table, in order, and which of them it carries out: what a client
 // needs whose table is another.
 void name_calls(wire::Snapshot &);

@@ -18,7 +18,7 @@ wire::DeviceStatus look_at(int d)
     size_t total = 0;
     if (DRIVER(cuDeviceTotalMem_v2)(&total, d) == CUDA_SUCCESS)
         s.memory_total = static_cast<int64_t>(total);
-    if (MemoryCap *cap = memory_cap())
+    if (MemoryCap *cap = memory_cap(); cap && cap->is_limited(d))
         s.memory_used = static_cast<int64_t>(cap->used(d));
     else if (auto used =
                  reinterpret_cast<uint64_t (*)(int)>(driver().symbol("rgpu_softgpu_memory_used")))

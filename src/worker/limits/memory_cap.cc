@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "share/pages.h"
 #include "worker/driver/device_meter.h"
 
 namespace rgpu::worker {
@@ -51,6 +52,46 @@ std::unique_lock<std::recursive_mutex> MemoryCap::lock()
     std::unique_lock held(mutex_);
     entries_++;
     return held;
+}
+
+bool MemoryCap::become_strict()
+{
+    for (int d = 0;; d++)
+        if (!has(d))
+            return false;
+        else if (is_limited(d))
+            break;
+    std::lock_guard held(mutex_);
+    if (strict_) return true;
+    strict_.store(true, std::memory_order_release);
+    for (int d = 0; has(d); d++) count_all(d);
+    return true;
+}
+
+// Pools, graphs and what has no size were not counted so far. Where the driver does not tell of
+// this process, all that is in use of the device may be this one's.
+void MemoryCap::count_all(int device)
+{
+    CUmemoryPool pool = nullptr;
+    cuuint64_t of_graphs = 0;
+    if (REAL(cuDeviceGetDefaultMemPool) && !REAL(cuDeviceGetDefaultMemPool)(&pool, device) &&
+        !pools.device_of(pool))
+        pools.add(pool, device);
+    if (auto get = REAL(cuDeviceGetGraphMemAttribute);
+        get && !get(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &of_graphs) && of_graphs)
+        graphs.seen();
+    refresh(device);
+    uint64_t &counted = counted_[static_cast<size_t>(device)];
+    const auto here = own(device);
+    counted = std::max(counted, (here ? here : in_use(device)).value_or(0));
+    look(device);
+}
+
+void MemoryCap::heed()
+{
+    if (!is_strict()) return;
+    const auto held = lock();
+    for (int d = 0; has(d); d++) look(d);
 }
 
 std::optional<uint64_t> MemoryCap::own(int device) const
@@ -139,7 +180,7 @@ CUresult MemoryCap::measured(int device, const Call &call, const Call &undo, Bou
                              uint64_t &cost)
 {
     cost = 0;
-    if (!has(device)) return call();
+    if (!has(device) || !is_strict()) return call();
     const auto d = static_cast<size_t>(device);
     if (undo && (used(device) > cap(device) || (bounds.least && bounds.least > left(device))))
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -203,7 +244,7 @@ CUresult MemoryCap::told(int device, uint64_t most, const Call &call)
 CUresult MemoryCap::released(int device, uint64_t counted, const Call &call)
 {
     if (!has(device)) return call();
-    const auto before = own(device);
+    const auto before = is_strict() ? own(device) : std::nullopt;
     if (CUresult r = call()) return r;
     const auto after = before ? own(device) : std::nullopt;
     give(device, after ? *before - std::min(*before, *after) : counted);
@@ -261,6 +302,7 @@ void MemoryCap::poll_leaving()
 void MemoryCap::refresh(int device)
 {
     poll_leaving();
+    if (!strict_) return;
     uint64_t &counted = counted_[static_cast<size_t>(device)];
     pools.each(device, [&](CUmemoryPool pool, uint64_t &of_pool) {
         cuuint64_t now = 0;
@@ -329,7 +371,7 @@ Result<void> enforce_memory_cap(Driver &driver, int account, const serverd::Work
     if (CUresult r = driver.call<CallId::cuDeviceGetCount>()(&count))
         return error(ErrorKind::unavailable, "cuDeviceGetCount: %d", r);
     if (caps.empty()) return {};  // nothing was said
-    bool partial = false;
+    std::vector<uint64_t> whole;
     if (caps.size() != static_cast<size_t>(count))
         return error(ErrorKind::internal, "%zu caps for %d GPUs", caps.size(), count);
     for (int d = 0; d < count; d++) {
@@ -337,15 +379,22 @@ Result<void> enforce_memory_cap(Driver &driver, int account, const serverd::Work
         if (CUresult r = driver.call<CallId::cuDeviceTotalMem_v2>()(&total, d))
             return error(ErrorKind::unavailable, "cuDeviceTotalMem: %d", r);
         uint64_t &cap = caps[static_cast<size_t>(d)];
-        partial |= cap < total;
         cap = std::min<uint64_t>(cap, total);
+        whole.push_back(total);
     }
     auto opened = MemoryAccount::open(Fd(account), caps, start.places, start.lease_gpus);
-    if (!opened && partial) return std::move(opened).error();
-    if (!opened) return {};
+    // Also where nothing is enforced yet: the lease may become smaller (rgpu resize).
+    if (!opened) return std::move(opened).error();
     the_account = new MemoryAccount(std::move(*opened));
     devices_of_account = count;
-    if (partial) put_in_front(driver, *new MemoryCap(driver, *the_account, caps.size()));
+    for (size_t d = 0; d < caps.size(); d++) {
+        the_account->set_whole(d, whole[d]);
+        // Without a scheduler the cap stays as it is.
+        if (d >= start.boards.size()) continue;
+        if (auto words = share::look_at_words(start.boards[d]))
+            the_account->follow(d, &words->release()->memory);
+    }
+    put_in_front(driver, *new MemoryCap(driver, *the_account, caps.size()));
     return {};
 }
 

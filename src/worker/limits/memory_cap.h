@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lease's cap on device memory: every call that takes device memory goes through here.
 //
-// Where a lease has all of its GPUs' memory there is nothing to enforce, and nothing is put in
-// front of the driver. Else a worker counts in two ways, and the larger of the two stands in the
-// lease's account:
+// The cap may change while the worker runs (rgpu resize). Where the lease has all of its GPUs'
+// memory there is nothing to enforce, and as long as that was always so only what has a size is
+// counted. From the first smaller cap on the worker is `strict`: it counts in two ways, and the
+// larger of the two stands in the lease's account:
 //
 //   - what its calls took. A size that is said (linear, managed, pooled, virtual memory, arrays,
 //   graphs' own) is counted
@@ -21,6 +22,7 @@
 // there, a neighbour's call at the same moment is counted to this lease or hides a part of it.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -46,6 +48,12 @@ class MemoryCap {
 public:
     // The caps of the devices are in their order.
     MemoryCap(const Driver &real, MemoryAccount &account, size_t devices);
+
+    // A cap is enforced, or was once. Where one has become smaller since the last call, what is
+    // held by now is counted first.
+    bool is_strict() { return strict_.load(std::memory_order_acquire) || become_strict(); }
+    // The cap has changed, or is about to: the account has what is held when this returns.
+    void heed();
 
     using Call = std::function<CUresult()>;
 
@@ -75,7 +83,13 @@ public:
     void look(int device);
     uint64_t left(int device);
     uint64_t used(int device) { return account_.used(static_cast<size_t>(device)); }
-    uint64_t cap(int device) const { return account_.cap(static_cast<size_t>(device)); }
+    // UINT64_MAX where nothing is enforced.
+    uint64_t cap(int device) const
+    {
+        const auto d = static_cast<size_t>(device);
+        return account_.is_limited(d) ? account_.cap(d) : UINT64_MAX;
+    }
+    bool is_limited(int device) const { return account_.is_limited(static_cast<size_t>(device)); }
     size_t devices() const { return counted_.size(); }
     bool has(int device) const { return device >= 0 && static_cast<size_t>(device) < devices(); }
 
@@ -121,6 +135,8 @@ public:
     void forget_context(int device, CUcontext context);
 
 private:
+    bool become_strict();
+    void count_all(int device);
     std::optional<uint64_t> in_use(int device);
     uint64_t cost_of_another_context(int device);
     uint64_t told_of_graphs(int device) const;
@@ -129,6 +145,7 @@ private:
     bool hold(int device, const std::function<uint64_t()> &target);
 
     std::recursive_mutex mutex_;
+    std::atomic<bool> strict_ = false;
     uint64_t entries_ = 0, coming_ = 0;
     uint64_t (*const held_here_)(int device);  // the software GPU's
     MemoryAccount &account_;
@@ -136,8 +153,8 @@ private:
     std::vector<uint64_t> promised_;
 };
 
-// Enforces the caps that `start` has, if any, in front of the process's driver. `account` is the
-// descriptor of the lease's memory account.
+// Enforces the caps that `start` has, if any, and those that the scheduler says from then on, in
+// front of the process's driver. `account` is the descriptor of the lease's memory account.
 Result<void> enforce_memory_cap(Driver &driver, int account, const serverd::WorkerStart &start);
 
 // So many pages of a device are the client's credit (worker/bands), as other workers of the lease
@@ -145,7 +162,7 @@ Result<void> enforce_memory_cap(Driver &driver, int account, const serverd::Work
 void note_credit(int device, uint64_t pages);
 uint64_t others_credit(int device);
 
-// The cap that is enforced in this process, or null.
+// The cap that is enforced in this process, or may be one day; or null. Any thread.
 MemoryCap *memory_cap();
 
 // The calls, in front of the driver's own; the cap lives as long as the process, and is

@@ -9,7 +9,7 @@ namespace rgpu::worker {
 
 namespace {
 
-MemoryCap *enforced = nullptr;  // the process's
+std::atomic<MemoryCap *> enforced = nullptr;  // the process's
 
 using namespace capped;
 
@@ -206,8 +206,8 @@ CUresult allocate_pooled(CUdeviceptr *address, size_t bytes, CUmemoryPool pool, 
 {
     MemoryCap *cap = &the_cap();
     const int device = pool ? device_of(pool) : -1;
+    if (!cap->has(device) || !cap->is_strict()) return call();
     if (is_capturing(stream)) return capture_allocation(device, bytes, call);
-    if (!cap->has(device)) return call();
     cuuint64_t reserved = 0, used = 0;
     REAL(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved);
     REAL(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used);
@@ -455,15 +455,16 @@ CUresult memory_info(size_t *free, size_t *total)
     CUresult r = REAL(cuMemGetInfo_v2)(&real_free, &real_total);
     const int device = r ? -1 : cap->current_device();
     if (device < 0) return r;
-    if (free) *free = std::min<uint64_t>(real_free, cap->left(device));
-    if (total) *total = cap->cap(device);
+    const bool limited = cap->is_limited(device);
+    if (free) *free = limited ? std::min<uint64_t>(real_free, cap->left(device)) : real_free;
+    if (total) *total = std::min<uint64_t>(real_total, cap->cap(device));
     return CUDA_SUCCESS;
 }
 
 CUresult total_memory(size_t *bytes, CUdevice device)
 {
     CUresult r = REAL(cuDeviceTotalMem_v2)(bytes, device);
-    if (!r) *bytes = the_cap().cap(device);
+    if (!r) *bytes = std::min<uint64_t>(*bytes, the_cap().cap(device));
     return r;
 }
 

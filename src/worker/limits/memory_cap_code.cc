@@ -128,8 +128,9 @@ CUresult set_limit(CUlimit limit, size_t value)
 template <CallId Id, size_t Function> void measure_first(Driver &driver)
 {
     driver.replace<Id>([](auto... a) -> CUresult {
-        Entry cap;
         auto call = [&] { return the_cap().real.call<Id>()(a...); };
+        if (!the_cap().is_strict()) return call();
+        Entry cap;
         const auto function = std::get<Function>(std::tuple(a...));
         const int device = cap->current_device();
         return cap->contexts.is_first_launch(function, device) ? cap->measured(device, call)

@@ -24,6 +24,7 @@ struct Entry {
 template <CallId Id> void measure(Driver &driver)
 {
     driver.replace<Id>([](auto... a) -> CUresult {
+        if (!the_cap().is_strict()) return the_cap().real.call<Id>()(a...);
         Entry cap;
         return cap->measured(cap->current_device(),
                              [&] { return the_cap().real.call<Id>()(a...); });
@@ -82,7 +83,7 @@ template <class End> CUresult end_waiting(const void *object, End end)
         known = cap->objects.of(object);
         held = known ? *known : Held{cap->current_device(), 0};
         cap->objects.ended(object);
-        if (cap->has(held.device)) before = cap->own(held.device);
+        if (cap->has(held.device) && cap->is_strict()) before = cap->own(held.device);
         entries = cap->entries();
     }
     const CUresult r = end();

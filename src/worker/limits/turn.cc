@@ -34,7 +34,6 @@ Result<Turn *> Turn::start(int place, Settings settings)
     auto seat = share::Seat::take(place);
     if (!seat) return std::move(seat).error();
     auto turn = new Turn(std::move(*seat), std::move(settings));
-    turn->ceiling_ = turn->settings_.terms.most < 100;
     turn->limit_ = turn->seat_->ahead(share::clock_now());
     std::thread([turn] { turn->watch(); }).detach();
     if (turn->settings_.max_kernel) std::thread([turn] { turn->guard_limit(); }).detach();

@@ -44,7 +44,6 @@ class Turn {
 public:
     struct Settings {
         std::string lease;
-        share::Terms terms;
         serverd::GpuMeter *meter = nullptr;        // what it counts into
         int64_t max_kernel = 0;                    // nanoseconds; 0: no limit
         std::function<void(int64_t)> broke_limit;  // told how long it has run; does not return
@@ -74,7 +73,7 @@ public:
     // Launches have been issued that no event stands behind.
     bool unmarked() const { return unmarked_ != 0; }
     // Nobody else is on the GPU: events may be fewer.
-    bool alone() const { return !ceiling_ && seat_->alone(); }
+    bool alone() const { return !seat_->has_ceiling() && seat_->alone(); }
     // Records events behind all that was issued.
     void mark();
     // The context is about to end; its work has ended.
@@ -129,7 +128,6 @@ private:
 
     const std::unique_ptr<share::Seat> seat_;
     const Settings settings_;
-    bool ceiling_ = false;
 
     // The dispatcher's.
     const void *last_work_ = nullptr;

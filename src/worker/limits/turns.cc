@@ -20,11 +20,7 @@ constexpr int kExitLimit = 4;  // a kernel ran past max_kernel
 Turns::Turns(std::function<void(const std::string &)> tell, const serverd::WorkerStart &start)
     : tell_(std::move(tell)), lease_(start.lease.empty() ? "?" : start.lease),
       boards_(start.boards), max_kernel_(start.max_kernel)
-{
-    for (const serverd::GpuShare &s : start.shares)
-        terms_.push_back({s.least, s.most, start.weight});
-    terms_.resize(boards_.size());
-}
+{}
 
 Turn *Turns::look_up(CUcontext context)
 {
@@ -47,7 +43,6 @@ Turn *Turns::of_device(CUdevice device)
     if (slot) return slot;
     Turn::Settings settings;
     settings.lease = lease_;
-    settings.terms = terms_[static_cast<size_t>(device)];
     settings.meter = &Metering::here().gpu(device);
     settings.max_kernel = max_kernel_ * share::kMillisecond;
     settings.broke_limit = [this, lease = settings.lease, limit = settings.max_kernel,

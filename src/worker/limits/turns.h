@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // This worker's turns on all its GPUs: which Turn a context's launches belong to.
 //
-// rgpud says what the lease may have (serverd/worker_start.h). Without boards nothing is scheduled.
+// The scheduler says what the lease may have now (share/pages.h). Without boards nothing is
+// scheduled.
 #pragma once
 
 #include <atomic>
@@ -74,7 +75,6 @@ private:
     const std::string lease_;
     const std::vector<int> boards_;
     const int64_t max_kernel_;  // milliseconds
-    std::vector<share::Terms> terms_;
     CUcontext last_context_ = nullptr;
     Turn *last_ = nullptr;
     std::map<CUcontext, Turn *> of_context_;

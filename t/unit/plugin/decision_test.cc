@@ -225,11 +225,13 @@ Test(decision, only_slurm_itself_counts_the_nodes_of_a_range)
     cr_expect(updated(job, update) == "matlab:1,rgpu:100");
     job.running = true;
     cr_expect(updated(job, update) == "matlab:1,rgpu:100");
+    update.licences = "rgpu:0";
+    update_refused(job, update);
+    job.running = false;
     for (const char *licences : {"rgpu:0", "rgpu:50", "rgpu:150", "rgpu:300"}) {
         update.licences = licences;
         update_refused(job, update);
     }
-    job.running = false;
     update = {};
     update.tres_per_node = "gres:rgpu:1";
     update_refused(job, update);
@@ -279,8 +281,33 @@ Test(decision, gpus_of_a_running_job_stay)
     KnownJob job = pending();
     job.running = true;
     Update update;
+    job.id = "4711";
     update.tres_per_node = "gres:rgpu:1";
     update_refused(job, update);
+    auto judged = judge_update(job, update, nullptr);
+    cr_expect(judged.error().text.find("rgpu resize 4711 --share") != std::string::npos,
+              "what does it instead is said: %s", judged.error().text.c_str());
+}
+
+Test(decision, the_licences_of_a_running_job_follow_its_leases_by_slurm_alone)
+{
+    KnownJob job = pending();
+    job.id = "4711";
+    Update update;
+    update.licences = "octave:2,rgpu:100";
+    for (bool running : {false, true})
+        for (bool by_slurm : {false, true}) {
+            job.running = running;
+            update.by_slurm = by_slurm;
+            if (running && by_slurm)
+                cr_expect(updated(job, update) == "octave:2,rgpu:100");
+            else
+                update_refused(job, update);
+        }
+    update.by_slurm = false;
+    auto judged = judge_update(job, update, nullptr);
+    cr_expect(judged.error().text.find("rgpu resize 4711") != std::string::npos, "%s",
+              judged.error().text.c_str());
 }
 
 Test(decision, an_update_past_the_pool_is_refused)

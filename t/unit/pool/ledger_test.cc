@@ -407,3 +407,89 @@ Test(ledger, without_a_span_an_offer_is_accepted_whole)
     cr_assert(lease.has_value());
     cr_expect(lease->span.id.empty());
 }
+
+// --- another size
+
+static Lease half(Fixture &f, const Caller &caller, const char *job)
+{
+    Request request = want(1, caller, job);
+    request.share = request.most = 40;
+    request.memory = 300;
+    auto offer = f.ledger.offer(caller, request, kStart);
+    cr_assert(offer.has_value() && offer->answer == Answer::now);
+    return *f.ledger.accept(caller, offer->id, kStart);
+}
+
+static Resize to(int share, uint64_t memory)
+{
+    Resize resize;
+    if (share >= 0) resize.share = resize.most = share;
+    resize.memory = memory;
+    return resize;
+}
+
+Test(ledger, a_lease_gets_another_size)
+{
+    Fixture f(1);
+    Lease lease = half(f, kAlice, "17");
+    auto sizes = f.ledger.begin_resize(kAlice, lease.id, to(60, 200), kStart);
+    cr_assert(sizes.has_value());
+    cr_expect(sizes->before[0].share == 40 && sizes->after[0].share == 60);
+    cr_expect(sizes->before[0].memory == 300 && sizes->after[0].memory == 200);
+    cr_expect(f.ledger.gpus()[0].free_share == 40 && f.ledger.gpus()[0].free_memory == 700,
+              "both sizes have room meanwhile");
+    auto again = f.ledger.begin_resize(kAlice, lease.id, to(-1, 100), kStart);
+    cr_expect(!again && again.error().kind == ErrorKind::unavailable, "one at a time");
+    auto now = f.ledger.end_resize(kAlice, lease.id, true, kStart);
+    cr_assert(now.has_value());
+    cr_expect(now->gpus[0].share == 60 && now->gpus[0].memory == 200 && now->secret.empty());
+    cr_expect(f.ledger.gpus()[0].free_share == 40 && f.ledger.gpus()[0].free_memory == 800);
+    cr_expect_not(f.ledger.end_resize(kAlice, lease.id, true, kStart), "it has ended");
+    // What is not said stays; what is undone is as it was.
+    cr_assert(f.ledger.begin_resize(kAlice, lease.id, to(-1, 900), kStart).has_value());
+    now = f.ledger.end_resize(kAlice, lease.id, false, kStart);
+    cr_expect(now->gpus[0].share == 60 && now->gpus[0].memory == 200);
+    cr_expect_eq(f.ledger.gpus()[0].free_memory, 800u);
+}
+
+Test(ledger, a_size_for_which_there_is_no_room_is_refused_with_who_has_it)
+{
+    Fixture f(1);
+    Lease lease = half(f, kAlice, "17");
+    half(f, kBob, "18");
+    auto refused = f.ledger.begin_resize(kAlice, lease.id, to(70, 300), kStart);
+    cr_assert(!refused && refused.error().kind == ErrorKind::exhausted);
+    cr_expect(refused.error().text.find("could have 60%") != std::string::npos, "%s",
+              refused.error().text.c_str());
+    cr_expect(refused.error().text.find("another user has 40%") != std::string::npos, "%s",
+              refused.error().text.c_str());
+    cr_expect(refused.error().text.find("18") == std::string::npos, "whose it is he may not know");
+    refused = f.ledger.begin_resize(kRoot, lease.id, to(-1, 800), kStart);
+    cr_expect(!refused && refused.error().text.find("job 18 on cn1") != std::string::npos, "%s",
+              refused.error().text.c_str());
+    refused = f.ledger.begin_resize(kRoot, lease.id, to(-1, 1001), kStart);
+    cr_expect(!refused && refused.error().kind == ErrorKind::invalid, "more than there is");
+    cr_expect(!f.ledger.begin_resize(kBob, lease.id, to(-1, 200), kStart), "another's");
+    cr_expect(f.ledger.begin_resize(kAlice, lease.id, to(60, 700), kStart).has_value(),
+              "all that could be had");
+}
+
+Test(ledger, a_lease_that_ends_while_it_is_resized_leaves_nothing_taken)
+{
+    Fixture f(1);
+    Lease lease = half(f, kAlice, "17");
+    cr_assert(f.ledger.begin_resize(kAlice, lease.id, to(90, 100), kStart).has_value());
+    cr_assert(f.ledger.release(kAlice, lease.id, kStart).has_value());
+    cr_expect_not(f.ledger.end_resize(kAlice, lease.id, true, kStart).has_value());
+    cr_expect(f.ledger.gpus()[0].free_share == 100 && f.ledger.gpus()[0].free_memory == 1000);
+}
+
+Test(ledger, a_drained_gpu_gives_nothing_more_and_takes_back)
+{
+    Fixture f(1);
+    Lease lease = half(f, kAlice, "17");
+    cr_assert(f.ledger.drain({"GPU-0", "broken fan", 1}).has_value());
+    auto more = f.ledger.begin_resize(kAlice, lease.id, to(50, 0), kStart);
+    cr_expect(!more && more.error().text.find("broken fan") != std::string::npos);
+    cr_expect(f.ledger.begin_resize(kAlice, lease.id, to(30, 0), kStart).has_value());
+}

@@ -358,3 +358,21 @@ Test(messages, a_lend_and_what_is_wrong_with_one)
           R"({"gpus": ["0"], "grace_ms": 0, "owner": {"uid": 0, "job": "1"}, "forever": true})"})
         cr_expect_not(pool::decode_lend(wrong).has_value(), "%s", wrong);
 }
+
+Test(messages, a_resize_and_what_is_wrong_with_one)
+{
+    Resize wanted;
+    wanted.share = 30, wanted.most = 80, wanted.memory = 5ull << 30, wanted.hold = true;
+    auto back = decode_resize(encode(wanted));
+    cr_assert(back.has_value());
+    cr_expect(back->share == 30 && back->most == 80 && back->memory == 5ull << 30 && back->hold);
+    back = decode_resize(R"({"memory": 1})");
+    cr_expect(back && !back->share && !back->most && back->memory == 1 && !back->hold);
+    back = decode_resize(R"({"share": 30})");
+    cr_expect(back && back->share == 30 && back->most == 30);
+    for (const char *bad :
+         {"{}", R"({"most": 50})", R"({"share": 101})", R"({"share": -1})",
+          R"({"share": 50, "most": 40})", R"({"share": 0})", R"({"share": 0, "most": 0})",
+          R"({"memory": -1})", R"({"memory": "5G"})", R"({"share": 50, "mem": 1})"})
+        cr_expect(!decode_resize(bad), "%s", bad);
+}

@@ -202,3 +202,26 @@ Test(server, what_rgpud_has_it_keep_is_there_until_the_lease_ends)
     cr_expect(!ask(server, request(Ask::kept, "memory")).descriptor);
     close(ends[1]);
 }
+
+Test(server, tells_the_workers_of_a_lease_their_new_size)
+{
+    Server server = open_server();
+    Request wants = request(Ask::seat);
+    wants.memory = 1000;
+    Server::Answer place = ask(server, wants);
+    cr_assert(place.descriptor);
+    Result<Page<const Says>> words = look_at_words(place.descriptor.get());
+    cr_assert(words.has_value());
+    cr_expect_eq((*words)->memory, 1000u);
+    Request change = request(Ask::change, "GPU-1", "lease", {20, 70, 100});
+    change.memory = 2000;
+    Server::Answer answer = ask(server, change);
+    Reply reply;
+    memcpy(static_cast<void *>(&reply), answer.bytes.data(), sizeof reply);
+    cr_expect(!reply.failed && reply.count == 1);
+    cr_expect_eq((*words)->memory, 2000u);
+    change = request(Ask::change, "GPU-2");
+    answer = ask(server, change);
+    memcpy(static_cast<void *>(&reply), answer.bytes.data(), sizeof reply);
+    cr_expect(!reply.failed && reply.count == 0, "it has no worker there");
+}

@@ -31,7 +31,7 @@ static WorkerStart with_everything()
     s.boards = {6, 7};
     s.places = {3, 0};
     s.lease_gpus = 4;
-    s.weight = 50, s.max_kernel = 30'000;
+    s.max_kernel = 30'000;
     s.images = "/var/lib/rgpu/images/1000", s.image_bytes = 1 << 30;
     s.meter = 8, s.key = 9;
     return s;
@@ -50,7 +50,7 @@ Test(worker_start, comes_back_as_it_was)
 {
     const WorkerStart start = with_everything();
     const Variables variables = encode(start);
-    cr_expect_eq(variables.size(), 19, "%zu variables", variables.size());
+    cr_expect_eq(variables.size(), 18, "%zu variables", variables.size());
     const auto back = decoded(variables);
     cr_assert(back.has_value(), "%s", back.error().text.c_str());
     cr_expect(*back == start);
@@ -65,7 +65,7 @@ Test(worker_start, says_nothing_of_what_is_usual)
 {
     cr_expect(encode({}).empty());
     cr_expect(*decoded({}) == WorkerStart());
-    cr_expect(*decoded({{"RGPU_WORKER_WEIGHT", ""}}) == WorkerStart(), "an empty one is none");
+    cr_expect(*decoded({{"RGPU_WORKER_METER", ""}}) == WorkerStart(), "an empty one is none");
 }
 
 Test(worker_start, names_the_variable_that_it_cannot_take)
@@ -75,9 +75,8 @@ Test(worker_start, names_the_variable_that_it_cannot_take)
         {"RGPU_WORKER_CONFINE", "maybe"},   {"RGPU_WORKER_MEMORY", "1,-1"},
         {"RGPU_WORKER_SHARE", "50-25"},     {"RGPU_WORKER_BOARDS", "6,,7"},
         {"RGPU_WORKER_PLACES", "0,9999"},   {"RGPU_WORKER_LEASE_GPUS", "-1"},
-        {"RGPU_WORKER_WEIGHT", "0"},        {"RGPU_WORKER_MAX_KERNEL", "9223372036854775807"},
+        {"RGPU_WORKER_KEY", " 9"},          {"RGPU_WORKER_MAX_KERNEL", "9223372036854775807"},
         {"RGPU_WORKER_IMAGES_BYTES", "1G"}, {"RGPU_WORKER_METER", "70000"},
-        {"RGPU_WORKER_KEY", " 9"},
     };
     for (const auto &[name, text] : bad) {
         const auto start = decoded({{name, text}});

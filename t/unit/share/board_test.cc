@@ -9,9 +9,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <random>
+#include <string>
 
 #include "share/seat.h"
+#include "util/packet.h"
 
 using namespace rgpu;
 using namespace rgpu::share;
@@ -362,4 +365,59 @@ Test(seat, waits_two_seconds_for_a_scheduler_that_hangs)
     opened.desk.says->looked = clock_now();
     (*seat)->look_again();
     cr_expect_not((*seat)->may_launch(), "it answers again");
+}
+
+Test(board, a_lease_gets_another_size_while_its_workers_run)
+{
+    int64_t now = 1000 * kSecond;
+    Board board(now);
+    Worker one(board, "a", {50, 50, 100}), other(board, "b", {25, 100, 100});
+    cr_expect_eq(one.place.says->memory, 0u, "nothing was said");
+    cr_expect_eq(one.place.says->has_ceiling, 1u);
+    board.look(now);
+    cr_expect_eq(board.change("a", {20, 100, 200}, 4096, now), 1u);
+    cr_expect_eq(board.change("c", {20, 100, 200}, 4096, now), 0u, "it has no worker");
+    cr_expect_eq(one.place.says->memory, 4096u);
+    cr_expect_eq(one.place.says->has_ceiling, 0u);
+    cr_expect_eq(other.place.says->memory, 0u, "another lease's are as they were");
+    for (const TenantView &view : board.view(now))
+        if (!strcmp(view.lease, "a"))
+            cr_expect(view.terms.least == 20 && view.terms.most == 100 && view.terms.weight == 200);
+        else
+            cr_expect(view.terms.least == 25 && view.terms.weight == 100);
+    // One that has not sat down yet, too.
+    Result<Ends> opened = open_ends();
+    Result<uint64_t> seat = board.open("d", {50, 50, 100}, std::move(opened->desk), 1024);
+    Result<Page<const Says>> words = look_at_words(opened->socket.get());
+    cr_assert(words.has_value());
+    cr_expect_eq((*words)->memory, 1024u);
+    cr_expect_eq(board.change("d", {50, 50, 100}, 2048, now), 1u);
+    cr_expect_eq((*words)->memory, 2048u);
+    cr_expect(take_tenant_end(opened->socket.get()).has_value(), "the seat was left there");
+}
+
+// What a tenant has of it: the scheduler's page, which says how much memory its lease may have.
+Test(board, no_worker_writes_what_its_lease_may_have)
+{
+    Board board(1000 * kSecond);
+    Result<Ends> opened = open_ends();
+    cr_assert(board.open("a", {50, 50, 100}, std::move(opened->desk), 4096).has_value());
+    char text[16];
+    std::vector<Fd> given;
+    cr_assert(receive_packet(opened->socket.get(), text, sizeof text, given, 4, MSG_PEEK) > 0);
+    const int page = given[1].get();
+    const uint64_t large = UINT64_MAX;
+    cr_expect_eq(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, page, 0), MAP_FAILED);
+    void *seen = mmap(nullptr, 4096, PROT_READ, MAP_SHARED, page, 0);
+    cr_assert_neq(seen, MAP_FAILED);
+    cr_expect_neq(mprotect(seen, 4096, PROT_READ | PROT_WRITE), 0);
+    cr_expect_eq(pwrite(page, &large, sizeof large, offsetof(Says, memory)), -1);
+    const std::string path = "/proc/self/fd/" + std::to_string(page);
+    Fd again(open(path.c_str(), O_RDWR));
+    cr_expect_eq(pwrite(again.get(), &large, sizeof large, offsetof(Says, memory)), -1);
+    cr_expect_eq(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, again.get(), 0),
+                 MAP_FAILED);
+    cr_expect_neq(fallocate(page, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
+    cr_expect_neq(ftruncate(page, 0), 0);
+    cr_expect_eq(static_cast<const Says *>(seen)->memory, 4096u);
 }

@@ -2,10 +2,12 @@
 // Runs of jobs against leases of them.
 #include <criterion/criterion.h>
 
+#include "pool.h"
 #include "slurm/jobs/runs.h"
 
 using namespace rgpu;
 using namespace rgpu::slurm;
+using namespace rgpu::slurm::test;
 
 static pool::Lease lease(const char *id, const char *job, int run, int share = 100, int gpus = 1)
 {
@@ -19,23 +21,6 @@ static pool::Lease lease(const char *id, const char *job, int run, int share = 1
         out.gpus.push_back(portion);
     }
     return out;
-}
-
-static pool::Inventories servers(std::vector<pool::Lease> gpu1, std::vector<pool::Lease> gpu2)
-{
-    pool::Inventory one, two;
-    one.leases = std::move(gpu1);
-    two.leases = std::move(gpu2);
-    pool::Inventories out;
-    out.push_back({"gpu1", std::move(one)});
-    out.push_back({"gpu2", std::move(two)});
-    out.push_back({"gpu3", Error{ErrorKind::disconnected, "Connection refused"}});
-    return out;
-}
-
-static JobRun run(const char *id, const char *state, int restarts, unsigned long licences)
-{
-    return {id, id, state, restarts, licences};
 }
 
 static std::string ids(const std::vector<JobRun> &runs)
