@@ -28,7 +28,9 @@ ok "all of them are instrumented" instrumented
 chmod 755 "$T"
 tree=$T/build
 mkdir -p "$tree/lib" "$T/logs"
-options="detect_leaks=0:allocator_may_return_null=1:abort_on_error=0:exitcode=99"
+# Freed memory that it keeps is in the way of bounds on memory.
+options="quarantine_size_mb=16:detect_leaks=0"
+options+=":allocator_may_return_null=1:abort_on_error=0:exitcode=99"
 ln -s "$build"/* "$tree/" 2> /dev/null
 ln -s "$build/lib"/* "$tree/lib/"
 for program in "${programs[@]}"; do

@@ -7,7 +7,6 @@ says what came of it: "refused with R" (an ncclResult_t, before NCCL saw it), "c
 The worker's NCCL ($RGPU_WORKER_NCCL) says on its standard output what it is called for.
 """
 import os
-import re
 import struct
 import sys
 
@@ -164,12 +163,16 @@ def lies():
 
 
 def address_of_worker(pid):
-    """Of its heap."""
+    """Of its heap; under a sanitizer, which has none, of other memory of its own."""
+    own = 0
     with open(f'/proc/{pid}/maps') as maps:
         for line in maps:
-            if line.rstrip().endswith('[heap]'):
-                return int(re.match(r'[0-9a-f]+', line)[0], 16) + 4096
-    sys.exit('the worker has no heap')
+            words = line.split()
+            if words[-1] == '[heap]':
+                return int(words[0].split('-')[0], 16)
+            if words[1] == 'rw-p' and len(words) == 5 and words[4] == '0':
+                own = own or int(words[0].split('-')[0], 16)
+    return own or sys.exit('the worker has no memory')
 
 
 def ask(w, body):
