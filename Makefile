@@ -500,25 +500,26 @@ check-trixie: ## the Slurm tests in Debian 13, with its Slurm: a root of its own
 	@contrib/debian-root $(O)-trixie sh -c 'make -j"$${JOBS:-$$(nproc)}" cuda venv && t/lib/run-checks "$$@"' sh $(or $(T),t4)
 
 # With T= only what it names is built: a program, or a folder of them.
-sanitized = $(sub_make) O=$(O)-$1 SANITIZE=$2
+sanitized = $(sub_make) O=$(O)-$1 SANITIZE="$2"
+# CUDA's enumerations hold whatever a program or a server says, which compilers allow without -fstrict-enums.
+address_and_undefined := address$(comma)undefined -fno-sanitize=enum
 named_units = $(or $(if $(T),$(patsubst $(O)/%,$(O)-$1/%,$(filter %/$(T) $(O)/t/$(T)/%,$(UNIT)))),unit)
 check-asan: ## with address and undefined-behaviour sanitizers: unit tests, and the suites that play a hostile peer; T=softgpu, T=frame_test, T=hostile
 ifneq ($(T),hostile)
-	+@$(call sanitized,asan,address$(comma)undefined) $(call named_units,asan)
+	+@$(call sanitized,asan,$(address_and_undefined)) $(call named_units,asan)
 	@LSAN_OPTIONS=suppressions=t/lib/lsan.supp:print_suppressions=0 RGPU_BUILD=$(abspath $(O))-asan t/lib/run-checks --unit-only $(T)
 endif
 ifneq ($(filter hostile,$(or $(T),hostile)),)
 	+@$(sub_make) all cuda
-	+@$(call sanitized,asan,address$(comma)undefined) interpose serverd cli
+	+@$(call sanitized,asan,$(address_and_undefined)) interpose serverd cli
 	@$(tests_env) RGPU_ASAN=$(abspath $(O))-asan t/asan/t3530-hostile.t
 endif
 
-# glibc's sys/platform/x86.h has _Bool, which clang does not know in C++. CUDA's enumerations hold whatever a program
-# passes, which compilers allow without -fstrict-enums.
+# glibc's sys/platform/x86.h has _Bool, which clang does not know in C++.
 FUZZ_CXX ?= $(firstword $(foreach c,clang++-19 clang++,$(if $(shell command -v $c),$c)))
 # Programs of the build write no profile where it runs.
 fuzz_build = LLVM_PROFILE_FILE=/dev/null $(sub_make) O=$(O)-fuzz CXX="$(FUZZ_CXX) -fprofile-instr-generate -fcoverage-mapping -D_Bool=bool -Wno-unknown-warning-option" \
-	SANITIZE="fuzzer-no-link$(comma)address$(comma)undefined -fno-sanitize=enum" fuzz-programs
+	SANITIZE="fuzzer-no-link$(comma)$(address_and_undefined)" fuzz-programs
 fuzz_targets = $(or $(T),$(patsubst t/fuzz/%.cc,%,$(fuzz_sources)))
 .PHONY: fuzz fuzz-coverage
 fuzz: ## fuzz the parsers of what others send, a minute each; T=ptx: one; TIME=600: seconds; RUNS=10000000: so many inputs; SEED=1: the same each time; ARGS=-max_len=256: libFuzzer's options

@@ -73,7 +73,7 @@ echo "random $RANDOM" > "$T/lie"
 note "$(cat "$T/lie")"
 try 300 "$T/guarded" "$libcuda" rounds 0 "$rounds"
 is "$rc" 0 "answers with random changes, $rounds times: no crash, no byte in the wrong place" ||
-    diag "$out"
+    diag "$out$err"
 like "$out" "rounds $rounds" "... all of them"
 echo honest > "$T/lie"
 try 60 "$T/guarded" "$libcuda" once
