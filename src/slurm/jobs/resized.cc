@@ -20,9 +20,7 @@ std::vector<Resized> resized(const std::vector<JobRun> &runs, const pool::Invent
         for (const auto &told : pool)
             for (size_t i = 0; told.answer && i < told.answer->leases.size(); ++i) {
                 const pool::Lease &lease = told.answer->leases[i];
-                if (lease.owner.job != run.id ||
-                    (lease.owner.run >= 0 && lease.owner.run != run.restarts))
-                    continue;
+                if (!is_of_run(lease, run)) continue;
                 job.gpus += static_cast<unsigned>(lease.gpus.size());
                 job.owes.sum += paid(lease);
                 add_types(lease, types, job.owes.types);

@@ -6,6 +6,7 @@
 
 #include "slurm/jobs/missing.h"
 #include "slurm/terms/licences.h"
+#include "slurm/terms/number.h"
 #include "util/next_token.h"
 
 namespace rgpu::slurm {
@@ -20,7 +21,7 @@ template <class Fits> std::vector<LeaseOf> chosen(const std::vector<JobRun> &run
         for (size_t i = 0; told.answer && i < told.answer->leases.size(); ++i) {
             const pool::Lease &lease = told.answer->leases[i];
             if (std::any_of(runs.begin(), runs.end(), [&](const JobRun &run) {
-                    return run.id == lease.owner.job && fits(run, lease);
+                    return is_of_job(lease, run) && fits(run, lease);
                 }))
                 out.push_back({told.server, lease.id, lease.owner.job});
         }
@@ -28,6 +29,16 @@ template <class Fits> std::vector<LeaseOf> chosen(const std::vector<JobRun> &run
 }
 
 }  // namespace
+
+bool is_of_job(const pool::Lease &lease, const JobRun &run)
+{
+    return lease.owner.job == run.id && (!run.uid || lease.owner.uid == *run.uid);
+}
+
+bool is_of_run(const pool::Lease &lease, const JobRun &run)
+{
+    return is_of_job(lease, run) && (lease.owner.run < 0 || lease.owner.run == run.restarts);
+}
 
 std::vector<JobRun> parse_runs(std::string_view printed)
 {
@@ -42,6 +53,8 @@ std::vector<JobRun> parse_runs(std::string_view printed)
         OwnLicences own = own_licences(next_token(line, "|"));
         run.licences = own.sum;
         run.types = std::move(own.types);
+        if (const std::string_view user = next_token(line, "|"); !user.empty())
+            run.uid = static_cast<uint32_t>(number_of(user));
         if (!run.id.empty()) out.push_back(std::move(run));
     }
     return out;
@@ -57,8 +70,7 @@ std::vector<LeaseOf> stale_leases(const std::vector<JobRun> &runs, const pool::I
 std::vector<LeaseOf> leases_to_renew(const std::vector<JobRun> &runs, const pool::Inventories &pool)
 {
     return chosen(runs, pool, [](const JobRun &run, const pool::Lease &lease) {
-        return lease.expires_in.count() != 0 &&
-               (lease.owner.run < 0 || run.restarts == lease.owner.run);
+        return lease.expires_in.count() != 0 && is_of_run(lease, run);
     });
 }
 
@@ -71,9 +83,7 @@ std::vector<JobRun> runs_that_miss(const std::vector<JobRun> &runs, const pool::
         for (const auto &told : pool)
             for (size_t i = 0; told.answer && i < told.answer->leases.size(); ++i) {
                 const pool::Lease &lease = told.answer->leases[i];
-                if (lease.owner.job == run.id &&
-                    (lease.owner.run < 0 || lease.owner.run == run.restarts))
-                    there += paid(lease);
+                if (is_of_run(lease, run)) there += paid(lease);
             }
         if (there < run.licences) out.push_back(run);
     }

@@ -3,7 +3,9 @@
 // on. Pure functions.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,14 +22,22 @@ struct JobRun {
     int restarts = 0;
     unsigned long licences = 0;                       // of rgpu
     std::map<std::string, unsigned long> types = {};  // of rgpu_TYPE
+    std::optional<uint32_t> uid = {};                 // its user; nothing: squeue did not say
     // Its prolog has ended, and its epilog has not begun.
     bool runs() const { return state == "RUNNING" || state == "SUSPENDED"; }
     // What scontrol requeues and changes: of a heterogeneous job the leader.
     std::string whole() const { return name.substr(0, name.find('+')); }
 };
 // What squeue -O is to print for parse_runs().
-inline constexpr const char *kRunFormat = "JobID:|,JobArrayID:|,State:|,RestartCnt:|,Licenses:|,";
+inline constexpr const char *kRunFormat =
+    "JobID:|,JobArrayID:|,State:|,RestartCnt:|,Licenses:|,UserID:|,";
 std::vector<JobRun> parse_runs(std::string_view printed);
+
+// Whether the lease is of that job, in whichever run. Anybody can lease in the name of a job that
+// is none of his: such a lease is not.
+bool is_of_job(const pool::Lease &lease, const JobRun &run);
+// ... of the present run, or does not say of which.
+bool is_of_run(const pool::Lease &lease, const JobRun &run);
 
 // A lease of a job, by name.
 struct LeaseOf {

@@ -56,11 +56,9 @@ std::unique_lock<std::recursive_mutex> MemoryCap::lock()
 
 bool MemoryCap::become_strict()
 {
-    for (int d = 0;; d++)
-        if (!has(d))
-            return false;
-        else if (is_limited(d))
-            break;
+    bool any = false;
+    for (int d = 0; has(d); d++) any |= is_limited(d);
+    if (!any) return false;
     std::lock_guard held(mutex_);
     if (strict_) return true;
     strict_.store(true, std::memory_order_release);

@@ -44,6 +44,20 @@ Test(resized, is_no_job_that_does_not_run_or_has_no_lease)
                   .empty());
 }
 
+Test(resized, owes_nothing_for_a_strangers_lease)
+{
+    std::vector<JobRun> runs = {run("17", "RUNNING", 0, 100)};
+    runs[0].uid = 1001;
+    pool::Lease own = lease("17", 0, 100), strangers = lease("17", 0, 1);
+    own.owner.uid = 1001, strangers.owner.uid = 1002;
+    cr_expect(resized(runs, servers({own, strangers}, {})).empty());
+    cr_expect(resized(runs, servers({strangers}, {})).empty());
+    own.gpus[0].share = 50;
+    auto jobs = resized(runs, servers({own, strangers}, {}));
+    cr_assert_eq(jobs.size(), 1u);
+    cr_expect(jobs[0].gpus == 1 && to_text(jobs[0].owes) == "rgpu:50");
+}
+
 Test(resized, what_slurm_says_of_one_is_read)
 {
     auto all = parse_paid("17|2|gres:rgpu:2|rgpu:400,matlab:1|\n18|1|gres/rgpu:a100:1|rgpu:50|\n"

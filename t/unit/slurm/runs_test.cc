@@ -43,6 +43,21 @@ Test(runs, are_read_from_squeue)
     cr_expect(parse_runs("").empty());
 }
 
+Test(runs, a_lease_in_the_name_of_a_strangers_job_is_not_that_jobs)
+{
+    auto runs = parse_runs("17|17|RUNNING|0|rgpu:100|1001|\n");
+    cr_assert_eq(runs.size(), 1u);
+    cr_expect(runs[0].uid == 1001u);
+    pool::Lease own = lease("a", "17", 0), strangers = lease("b", "17", 0);
+    own.owner.uid = 1001, strangers.owner.uid = 1002;
+    strangers.expires_in = Milliseconds(1000);
+    cr_expect(is_of_run(own, runs[0]) && !is_of_run(strangers, runs[0]));
+    cr_expect(!is_of_job(strangers, runs[0]));
+    cr_expect(leases_to_renew(runs, servers({own, strangers}, {})).empty());
+    cr_expect(runs_that_miss(runs, servers({own}, {})).empty());
+    cr_expect_eq(runs_that_miss(runs, servers({strangers}, {})).size(), 1u);
+}
+
 Test(runs, leases_of_runs_before_are_stale)
 {
     auto stale = stale_leases(
